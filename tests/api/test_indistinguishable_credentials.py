@@ -1,4 +1,4 @@
-"""Refusals that must look the same also cost the same: hashes and statements are counted."""
+"""Refusals that must look the same also compute as many hashes and run as many statements."""
 
 import hmac
 from collections import Counter
@@ -23,7 +23,7 @@ class Tally(Counter[str]):
     """The numbers of hashes and of SQL statements since the last `take`."""
 
     def count(self, statement: str) -> None:
-        """Count a statement under its first 30 characters."""
+        """Add 1 to the count of statements with the first 30 characters of *statement*."""
         self[" ".join(statement.split())[:30]] += 1
 
     def take(self) -> dict[str, int]:
@@ -54,7 +54,7 @@ async def service(tmp_path: Path, tally: Tally) -> AsyncIterator[Service]:
 
 
 class Cases:
-    """Requests about agents in different states, sent too slowly for the rate limit."""
+    """Sends requests about agents in different states, slowly enough for the rate limit."""
 
     def __init__(self, service: Service, tally: Tally) -> None:
         self._service = service

@@ -1,4 +1,4 @@
-"""Answers that are kept for redelivery: the memory that they take, and their age."""
+"""Answers that are cached for redelivery: the memory that they take, and their age."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Candles and pages of series that are kept: how many, and what counts."""
+"""Cached candles and pages of series: how many are cached, and what counts as their size."""
 
 from typing import Final, cast
 
@@ -25,7 +25,7 @@ TIP: Final = LogTip(seq=1, slot=Slot(7), time=UnixS(1_700_000_000), follows_file
 
 
 class OneAnswer:
-    """Answers each request for candles with the same candles, and notes each mint that it reads.
+    """A reader of series that returns *candles* for each mint, and records the mints it reads.
 
     reads   the mints that were read without an earlier answer
     """
@@ -60,7 +60,7 @@ def without_candles(*, state: bytes | None = None, tail_count: int = 0) -> KeptC
 
 
 async def kept_count(candles: KeptCandles, asked_count: int) -> int:
-    """Return the number of windows of *candles* that are kept after *asked_count* mints."""
+    """Request *candles* of *asked_count* mints; return the number of mints that are then cached."""
     reader = OneAnswer(candles)
     newest = NewestCandles(cast("SeriesReader", reader), ManualClock(UnixMs(1_700_000_000_000)))
     mints = [Mint(f"{number}") for number in range(asked_count)]

@@ -1,4 +1,4 @@
-"""The contract of every AccountStore: its transactions, and every verb of its rows."""
+"""The contract of every AccountStore: its transactions, and every operation on its rows."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -59,7 +59,7 @@ def hash_of(number: int) -> CredentialHash:
 async def two(
     request: pytest.FixtureRequest, tmp_path: Path
 ) -> AsyncIterator[tuple[AccountStore, AccountStore]]:
-    """Two stores over one database, as in two processes."""
+    """Yield two stores over one database, as in two processes."""
     async with AsyncExitStack() as stack:
         opener = ENGINES[request.param]
         here, there = [await stack.enter_async_context(opener(tmp_path)) for _ in range(2)]

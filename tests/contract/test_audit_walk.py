@@ -1,4 +1,4 @@
-"""The audit walk finds contradictions in all books, a part at a time, on every engine."""
+"""The audit finds contradictions in all books; it reads a part at a time, on every engine."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -102,7 +102,7 @@ def add_key(db: Database) -> int:
 
 
 def trade(db: Database, random: Random, count: int, at: int = OLD) -> None:
-    """Add *count* entries, to any account."""
+    """Add *count* entries at *at* to the journal, each of a random account."""
     for _ in range(count):
         account = random.randint(1, ACCOUNTS)
         left = db.execute("SELECT balance FROM credit_account WHERE id = ?", (account,)).get
@@ -112,9 +112,11 @@ def trade(db: Database, random: Random, count: int, at: int = OLD) -> None:
 def walked(
     connect: Connect, *, between: Callable[[], None] = lambda: None
 ) -> tuple[Sequence[Violation], int]:
-    """Return the findings of a walk that begins now, and its number of parts.
+    """Return the violations that an audit from now on finds, and the number of its parts.
 
     Each part runs on a new connection, as in another process: the store has the whole state.
+
+    between   called between two parts
     """
     found, is_begun = list[Violation](), False
     for count in range(STEPS_MAX):
@@ -157,10 +159,10 @@ def test_a_walk_finds_nothing_in_sound_books_while_entries_are_added(
 def test_the_audit_finds_a_wrong_entry_at_any_position_and_its_contradictions(
     db: Database, connect: Connect, engine: str
 ) -> None:
-    """At the beginning of a part, within a part, and among the newest entries.
+    """The wrong balance is at the beginning of a part, within a part, or among the newest entries.
 
-    These contradict it: its own amount; the next entry of its account; and, if it is the last one
-    of its account that the walk adds up, the balance of the account.
+    Each of these contradicts the wrong entry: its own amount; the next entry of its account; and
+    the balance of its account, if the entry is the last one of the account that is added up.
     """
     random = Random(1)
     trade(db, random, 10)
@@ -227,7 +229,7 @@ def test_a_finished_walk_stays_finished_until_a_new_walk_is_requested(
 
 
 def constants() -> Iterator[str]:
-    """Yield each statement of the walk that reads the journal."""
+    """Yield each statement of the audit that reads a part of the journal."""
     for value in (*vars(walk_statements).values(), *vars(closing_statements).values()):
         texts = value.values() if isinstance(value, dict) else [value]
         for text in texts:
@@ -238,7 +240,7 @@ def constants() -> Iterator[str]:
 
 
 def plan_of(engine: str, db: Any, statement: str) -> list[str]:
-    """Return the plan of *statement* for a part in the middle."""
+    """Return the query plan of *statement* for a part in the middle of the journal."""
     values = {"walk": 1, "entry": 99_999_999, "rotated": 0, "frozen": 0, "after": 500}
     values |= {"until": 503, "closed": 1, "month": 1, "first": 500, "last": 503, "rows": 3}
     values |= {"closed_before": NOW}
@@ -254,7 +256,7 @@ def plan_of(engine: str, db: Any, statement: str) -> list[str]:
 
 
 def test_no_part_of_an_audit_scans_the_whole_journal(db: Database, engine: str) -> None:
-    """With many entries, because PostgreSQL plans by its statistics of the tables."""
+    """The journal has many entries, because PostgreSQL plans by the statistics of its tables."""
     if engine == "postgresql":  # its trigger accepts one entry of an account per statement
         db.execute("ALTER TABLE credit_entry DISABLE TRIGGER ALL")
     db.execute(ROWS.format(count=ENTRIES[engine], at=OLD))

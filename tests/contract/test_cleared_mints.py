@@ -1,4 +1,4 @@
-"""A new day untracks dead mints at once and deletes their candles in steps, on every engine."""
+"""A new day untracks mints without trades at once, and deletes their candles in steps."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -33,7 +33,7 @@ def engine(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 async def market(engine: str, tmp_path: Path) -> AsyncIterator[Market]:
-    """Sixty mints that died, and one that trades."""
+    """Yield a market of sixty mints that no longer trade, and one that does."""
     async with market_of(engine, tmp_path, follows_all=True) as opened:
         await opened.store.start(mints=[], follows_files=False)
         await traded(opened, 1, NOON, BUSY, *DEAD)

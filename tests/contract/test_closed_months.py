@@ -1,6 +1,6 @@
 """Past months are closed and compared, and their spends are deleted, on every engine.
 
-The oracle adds up the entries in Python; it shares nothing with the statements of the walk.
+The oracle adds up the entries in Python; it shares nothing with the SQL statements of the audit.
 """
 
 from collections import defaultdict
@@ -66,7 +66,7 @@ ENGINES: Final = {"sqlite": sqlite, "postgresql": postgresql}
 
 @dataclass
 class Books:
-    """A journal, and its entries."""
+    """A journal in a database, and a list of the entries that were added to it."""
 
     engine: str
     connect: Connect
@@ -90,7 +90,7 @@ class Books:
         return sum(delta for each, _, delta, _ in self.entered if each == account)
 
     def trade(self, random: Random, count: int, month: int) -> None:
-        """Add *count* entries within *month*."""
+        """Add *count* entries of random accounts within *month*."""
         begin = month_end(Month(month - 1))
         span = month_end(Month(month)) - begin
         for place in range(count):
@@ -105,7 +105,10 @@ class Books:
                 self.add(account, 9, at)
 
     def walk(self, now: int, *, between: Callable[[], None] = lambda: None) -> Sequence[Violation]:
-        """Return the violations of a walk that begins at *now*; another process runs each part."""
+        """Return the violations that an audit at *now* finds; each part has a new connection.
+
+        between   called between two parts
+        """
         found = list[Violation]()
         is_begun = False
         for _ in range(STEPS_MAX):
@@ -119,7 +122,7 @@ class Books:
         raise AssertionError("expected the walk to end")
 
     def walk_here(self, now: int) -> Sequence[Violation]:
-        """Do the same as `walk` over one connection, which is faster."""
+        """Return the violations that an audit at *now* finds over one connection; fast."""
         walk = Walk(self.db, rows_a_part=A_PART)
         found = list[Violation]()
         part = walk.step(UnixMs(now), begins=True)
@@ -179,7 +182,7 @@ def opened(engine: str, folder: Path) -> Iterator[Books]:
 
 
 def expected_rows(books: Books, month: int) -> list[tuple[int, ...]]:
-    """Add up the entries of *month*, which are numbered in their order."""
+    """Return the expected row of *month* for each account with entries in it, in SQL's columns."""
     rows: dict[int, list[tuple[int, str, int]]] = defaultdict(list)
     for number, (account, kind, delta, at) in enumerate(books.entered, 1):
         if month_of(UnixMs(at)) == month:
@@ -328,7 +331,7 @@ def test_an_interrupted_close_is_repeated(books: Books) -> None:
 
 
 def test_a_month_is_closed_with_correct_sums_after_an_upgrade_during_a_walk(books: Books) -> None:
-    """The older version stored balances but no sums, so the walk begins again."""
+    """The older version stored balances but no sums, so the audit begins again."""
     books.trade(Random(6), 12, FIRST)
     now = month_end(Month(FIRST + 1))
     with closing(books.connect()) as database:
@@ -459,7 +462,7 @@ def test_a_closed_month_can_neither_be_changed_nor_deleted(books: Books, table: 
 def test_the_books_agree_after_any_entries_in_any_months(
     tmp_path_factory: pytest.TempPathFactory, engine: str, random: Random, days_max: int
 ) -> None:
-    """The service walks, adds up by day and deletes spends now and then."""
+    """Between entries, the audit runs, entries are added up by day, and old spends are deleted."""
     with opened(engine, tmp_path_factory.mktemp("months")) as books:
         at = int(BEGIN)
         for _ in range(40):

@@ -1,4 +1,4 @@
-"""The contract of every engine of the market: coverage."""
+"""The contract of every engine of the market: it stores coverage, and reads it by hour."""
 
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The contract of every CreditAccounts.  Add an engine to `ENGINES`, nothing else."""
+"""The contract of every CreditAccounts.  To test another engine, add it to `ENGINES`."""
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ FALL_BEHIND = "UPDATE credit_received_mark SET entry = entry - 1000000"
 
 @dataclass
 class Engine:
-    """The accounts, and the ledger that fills them."""
+    """A CreditAccounts, and the ledger that issues credits to its accounts."""
 
     accounts: CreditAccounts
     ledger: CreditLedger
@@ -87,7 +87,7 @@ async def test_accounts_are_listed_and_found_by_the_end_of_their_token(engine: E
 
 
 async def test_a_page_omits_received_credits_if_the_journal_is_not_added_up(engine: Engine) -> None:
-    """After an upgrade the journal may have millions of entries that are not added up."""
+    """After an upgrade the journal may have millions of entries that are not added up yet."""
     await engine.ledger.issue(credit_token(1), 5, "")
     (before,) = await engine.accounts.page()
     engine.fall_behind()

@@ -59,7 +59,7 @@ async def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
 async def two(
     request: pytest.FixtureRequest, tmp_path: Path
 ) -> AsyncIterator[tuple[CreditLedger, CreditLedger]]:
-    """Two ledgers over one store, as in two processes."""
+    """Yield two ledgers over one store, as in two processes."""
     both = LEDGERS[request.param](tmp_path), LEDGERS[request.param](tmp_path)
     yield both
     for ledger in both:

@@ -306,7 +306,7 @@ async def test_a_person_who_claims_an_agent_gets_its_credits_and_open_purchases(
 
 
 async def test_a_user_can_read_all_own_payments_and_no_others(scene: Scene) -> None:
-    """Payments into the account and of a linked wallet; two began in the same millisecond."""
+    """A user owns payments into the account and of linked wallets; two began at the same time."""
     alice, bob = await scene.user(1), await scene.user(2)
     account, of_bob = await scene.credits.open(alice), await scene.credits.open(bob)
     await scene.store.transact(lambda rows: rows.wallets.link(alice, Wallet("linked"), NOW))
@@ -428,7 +428,10 @@ async def test_an_account_is_not_deleted_while_its_payment_is_under_way(scene: S
 
 
 async def test_a_purchase_for_a_deleted_account_belongs_to_its_payer(scene: Scene) -> None:
-    """The payment's row was lost, and it is adopted late; older credits cannot be claimed."""
+    """A lost payment is stored again after the deletion, and its payer can claim its credits.
+
+    Credits from before the deletion cannot be claimed.
+    """
     user_id = await scene.user(1)
     account = await scene.credits.open(user_id)
     kept = new_payment("before", purchase=TopUp(credits=5, account=account))

@@ -1,6 +1,6 @@
-"""The contract of every DebitLedger: all or nothing, within the cap of an API key.
+"""The contract of every DebitLedger: it takes all credits of a debit or none, within the cap.
 
-Add an engine to `ENGINES`, nothing else.
+To test another engine, add it to `ENGINES`.
 """
 
 import asyncio
@@ -67,7 +67,7 @@ PLACES: Final[dict[str, Callable[[Path], str]]] = {
 
 @dataclass
 class Scene:
-    """A ledger, and the keys that may spend from it."""
+    """A ledger, and the API keys that may spend from it."""
 
     engine: str
     folder: Path
@@ -79,7 +79,7 @@ class Scene:
         return PLACES[self.engine](self.folder)
 
     def another(self) -> GroupCreditLedger:
-        """Return the ledger of another process."""
+        """Return a ledger on the same store, as in another process."""
         return LEDGERS[self.engine](self.place, self.clock)
 
     def database(self) -> Database:
@@ -88,7 +88,7 @@ class Scene:
         return PostgresDatabase(self.place)
 
     def busy(self) -> GroupCreditLedger:
-        """Return the ledger of another process that never rests, so it never cleans up."""
+        """Return a ledger on the same store that never calls `rest`, so it never cleans up."""
         ledger = self.another()
         vars(ledger)["_writing"].rest = lambda _at: None
         return ledger
@@ -99,7 +99,7 @@ class Scene:
         await ledger.close()
 
     async def bury(self, *living: GroupCreditLedger) -> None:
-        """Let *living* clean up after all other ledgers but this scene's, as if those were dead."""
+        """Let *living* clean up after all other ledgers but `self.ledger`, as if these had died."""
         books = {each: vars(vars(each)["_writing"]) for each in (self.ledger, *living)}
         if self.engine == "postgresql":
             await self._rest(*books)
@@ -123,12 +123,12 @@ class Scene:
                 resting.create_task(vars(each)["_group"].run(rest))
 
     def under_way(self) -> int:
-        """Return the number of minutes under way in the store."""
+        """Return the number of stream minutes in the store that may still be given back."""
         with closing(self.database()) as db:
             return int(db.execute("SELECT count(*) FROM stream_minute").get)
 
     def name_count(self) -> int:
-        """Return the number of names of answers in the store."""
+        """Return the number of names in the store under which paid answers can be repeated."""
         with closing(self.database()) as db:
             return int(db.execute("SELECT count(*) FROM kept_answer").get)
 
@@ -148,7 +148,7 @@ class Scene:
             return await store.transact(made)
 
     async def rotate(self, old: KeyId, number: int, cap: int | None) -> KeyId:
-        """Replace *old* by a new key of the same user."""
+        """Replace the API key *old* by a new key of the same user with the monthly cap *cap*."""
 
         def rotated(rows: AccountRows) -> KeyId:
             line = rows.api_keys.get(old)
@@ -184,7 +184,7 @@ async def scene(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
 
 async def test_a_cap_counts_for_a_key_and_all_its_rotations(scene: Scene) -> None:
-    """Otherwise each rotation, with or without an overlap, could spend the cap once more."""
+    """Otherwise each rotation of a key could spend the cap once more."""
     account = await scene.ledger.issue(FIRST, 100, "")
     first, stranger = await scene.key(1, 5), await scene.key(2, 5)
     assert isinstance(await scene.ledger.debit(Debit(account, 3, first)), Debited)
@@ -282,7 +282,7 @@ async def test_a_debit_can_be_given_back_in_part(scene: Scene) -> None:
 
 
 async def leave(scene: Scene, asked: Debit) -> None:
-    """Request a debit, and cancel the request once it is durable, before its outcome is known."""
+    """Request the debit *asked*; cancel the request when the debit is durable, but not reported."""
     writing = vars(scene.ledger)["_writing"]
     debit = writing.debit
     loop = asyncio.get_running_loop()
@@ -323,7 +323,7 @@ def resting(ledger: GroupCreditLedger) -> threading.Event:
 
 
 async def test_credits_owed_after_the_last_commit_are_given_back_soon(scene: Scene) -> None:
-    """The service notices late that the client has left, and nothing else is written."""
+    """The service notices late that the client has left, and no other write follows."""
     account = await scene.ledger.issue(FIRST, 10, "")
     rested = resting(scene.ledger)
     debited = await scene.ledger.debit(Debit(account, 6))
@@ -419,7 +419,7 @@ async def test_an_answer_with_a_name_is_paid_for_once_while_it_is_kept(scene: Sc
 
 
 async def test_a_repeated_debit_whose_client_leaves_changes_nothing(scene: Scene) -> None:
-    """The repeated answer was paid for by a request that was answered."""
+    """An earlier request, which was answered, has paid for the repeated answer."""
     account = await scene.ledger.issue(FIRST, 10, "")
     named = Debit(account, 3, once="a name")
     assert isinstance(await scene.ledger.debit(named), Debited)
@@ -467,7 +467,7 @@ async def test_the_second_of_two_simultaneous_named_debits_is_a_repeat(scene: Sc
 async def test_an_answer_of_a_process_that_died_is_paid_for_once(
     scene: Scene, *, is_repeated: bool
 ) -> None:
-    """On PostgreSQL another process refunds it by its name, unless the answer was repeated."""
+    """On PostgreSQL another process refunds the answer, unless it was repeated before."""
     account = await scene.ledger.issue(FIRST, 10, "")
     named = Debit(account, 3, once="a name")
     dead = scene.another()
@@ -657,7 +657,7 @@ async def test_a_minute_is_given_back_once_by_several_processes(scene: Scene) ->
 
 
 async def test_a_minute_is_given_back_to_the_successor_of_a_rotated_token(scene: Scene) -> None:
-    """From a live process and from a dead one: a rotated credit token accepts no credits."""
+    """A living or a dead process gives back; the rotated credit token accepts no credits."""
     balances = []
     for number, dies in enumerate((False, True)):
         account = await scene.ledger.issue(credit_token(number), 10, "")
@@ -681,7 +681,7 @@ async def test_a_minute_is_given_back_to_the_successor_of_a_rotated_token(scene:
 
 
 def _clients(engine: str, place: str, debits: Sequence[Debit]) -> int:
-    """Ask as 25 clients of one process, each 4 times; return how many credits were taken."""
+    """Run *debits* as 25 concurrent clients of one process; return the number of credits taken."""
 
     async def ask() -> int:
         ledger = LEDGERS[engine](place, ManualClock(NOW))

@@ -1,4 +1,4 @@
-"""The tests of each engine are counted by their names."""
+"""The tests of each engine are counted by the names of the tests."""
 
 import pytest
 

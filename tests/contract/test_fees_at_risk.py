@@ -43,7 +43,7 @@ async def engine(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
 def paid_by(
     name: str, *, now: int = NOW, budget: Budget = SMALL, nonce: str = ""
 ) -> PendingPayment:
-    """Return a payment of a payer at an address of its own."""
+    """Return a pending payment of the payer *name*, who has the client address *name*."""
     return new_payment(
         f"{name} {nonce}",
         payer=name,
@@ -65,7 +65,7 @@ async def begun(engine: Engine, names: Iterable[str], now: int = NOW) -> list[bo
 
 
 async def test_payments_that_never_land_do_not_close_sales(engine: Engine) -> None:
-    """They reserve more than the fees of the hour, and spend none."""
+    """These payments reserve more than the fees of an hour, but spend no fees."""
     budget = Budget(fee_lamports=2_000_000, in_flight_fee_lamports=10_000_000)
     for n in range(120):
         doomed = new_payment(
@@ -83,7 +83,7 @@ def test_the_limit_of_reserved_fees_is_five_times_the_limit_of_burned_fees() -> 
 async def revert(
     engine: Engine, names: Iterable[str], budget: Budget = SMALL, now: int = NOW
 ) -> list[bool]:
-    """Let each payer revert one payment; return whether each payment could begin."""
+    """Begin a payment of each payer in *names*, and revert it; return whether each could begin."""
     outcomes = []
     for n, name in enumerate(names):
         asked = paid_by(name, nonce=f"reverts {n} {now - NOW}", budget=budget, now=now)
@@ -109,7 +109,7 @@ async def test_reverts_of_throw_away_payers_close_sales_to_strangers_only(engine
 async def test_reverts_of_strangers_leave_the_half_that_is_kept_for_buyers(
     engine: Engine,
 ) -> None:
-    """Payments for twice the strangers' half began before the first of them reverted."""
+    """Payments of strangers for all fees of the hour began before the first of them reverted."""
     await sell_to(engine, "buyer")
     strangers = [f"stranger {n}" for n in range(10)]
     assert all(await begun(engine, strangers))
@@ -122,7 +122,7 @@ async def test_reverts_of_strangers_leave_the_half_that_is_kept_for_buyers(
 async def test_a_buyer_whose_payment_reverts_counts_as_a_stranger_again(
     engine: Engine,
 ) -> None:
-    """Each fee that a payer burns of the buyers' half needs one successful payment of it."""
+    """A payer may burn one fee of the buyers' half for each of its own successful payments."""
     budget = Budget(fee_lamports=20 * FEE, in_flight_fee_lamports=40 * FEE)
     await sell_to(engine, "once")
     await sell_to(engine, "honest")
@@ -181,7 +181,7 @@ async def test_a_purchase_makes_its_payer_a_buyer_for_a_day(engine: Engine) -> N
 
 
 async def test_strangers_may_reserve_half_of_the_balance_of_the_fee_payer(engine: Engine) -> None:
-    """The fee payer has the rent of its account, which must stay, and ten fees."""
+    """The fee payer has ten fees, in addition to the rent of its account, which must stay."""
     budget = Budget(
         fee_lamports=10**9, in_flight_fee_lamports=10**9, fund_lamports_min=WALLET_LAMPORTS_MIN
     )
@@ -215,7 +215,7 @@ acts = st.lists(
 
 @dataclass
 class Diary:
-    """Payments that began, and their ends: the oracle, which reads no store."""
+    """The oracle: a record of payments that began, and of their ends; it reads no store."""
 
     lamports: int
     now: int = NOW
@@ -229,7 +229,7 @@ class Diary:
         )
 
     def is_sound_with(self, asked: PendingPayment) -> bool:
-        """Return whether every bound holds once *asked* is under way."""
+        """Return whether every limit is respected if *asked* begins."""
         payers = [each.payment.payer for each in [*self.waiting, asked]]
         spent = sum(how != "die" for how, _, _ in self.ended) * FEE
         covered = self.lamports - WALLET_LAMPORTS_MIN - spent
@@ -243,7 +243,7 @@ class Diary:
         )
 
     def may_burn(self, asking: str) -> bool:
-        """Return whether the fees of the hour cover one more of *asking*."""
+        """Return whether the fees of the hour cover one more revert of the payer *asking*."""
         payers = {each.payment.payer for _, each, _ in self.ended}
         burned = {payer: self.count("revert", HOUR_MS, payer) for payer in payers}
         today = {payer: self.count("revert", DAY_MS, payer) for payer in payers}
@@ -256,7 +256,7 @@ class Diary:
         return sum(burned.values()) - uncovered + min(uncovered, 5) + 1 <= 10
 
     def is_hour_sound(self) -> bool:
-        """Return whether no hour burned more than its fees and, for each half, those in flight."""
+        """Return whether each hour burned at most its fees, and those in flight for each half."""
         burned = [at for how, _, at in self.ended if how == "revert"]
         return all(sum(end - HOUR_MS < at <= end for at in burned) <= 9 + 2 * 8 for end in burned)
 
@@ -267,7 +267,7 @@ class Diary:
 async def test_no_order_of_payments_reserves_or_burns_more_than_the_limits(
     acts: list[tuple[str, int, int]], fund: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Also, no sale is refused while every limit would hold."""
+    """Also, no sale is refused that would respect every limit."""
     diary = Diary(lamports=WALLET_LAMPORTS_MIN + fund)
     async with every_engine(tmp_path_factory.mktemp("money")) as engines:
         for engine in engines:

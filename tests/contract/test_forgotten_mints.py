@@ -66,7 +66,7 @@ async def traded(market: Market, number: int, time: int, *mints: Mint) -> None:
 
 
 def insert_dead(engine: str, folder: Path, count: int) -> None:
-    """Add mints that traded the day before."""
+    """Add *count* mints that traded on the day of NOON, but not later."""
     rows = ROWS.format(count=count)
     execute_in(engine, folder, DEAD.format(rows=rows))
     execute_in(engine, folder, TRADED.format(day=NOON // DAY_S))
@@ -74,7 +74,7 @@ def insert_dead(engine: str, folder: Path, count: int) -> None:
 
 @pytest.fixture
 def one_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let each call check one part of the mints."""
+    """Make each call of `trim` check only one part of the mints."""
     monkeypatch.setattr(forgetting, "STEPS_S", 0.0)
 
 
@@ -86,7 +86,7 @@ def mints_in(engine: str, folder: Path) -> set[str]:
 async def test_mints_that_did_not_trade_for_a_day_are_forgotten_in_steps(
     engine: str, tmp_path: Path
 ) -> None:
-    """The mark is stored, so a restart continues; mints that trade meanwhile stay."""
+    """The position is stored, so a restart continues there; mints that trade meanwhile stay."""
     count = (STEPS - 1) * MINTS_A_STEP
     ask = partial(execute_in, engine, tmp_path)
     async with market_of(engine, tmp_path, follows_all=True) as market:
@@ -152,7 +152,7 @@ async def test_a_forgotten_mint_that_trades_again_gets_a_new_number(
 async def test_a_day_that_begins_during_the_steps_continues_at_the_mark(
     engine: str, tmp_path: Path
 ) -> None:
-    """If each day began with the first mint, the last mints would never be checked."""
+    """If the checks of each day began with the first mint, the last would never be checked."""
     async with market_of(engine, tmp_path, follows_all=True) as market:
         await market.store.start(mints=[], follows_files=False)
         await traded(market, 1, NOON, BUSY)
@@ -172,7 +172,7 @@ def plan_of_sqlite(folder: Path, statement: str) -> list[str]:
 
 
 def plan_of_postgresql(connection: psycopg.Connection[Any], statement: str) -> Iterator[str]:
-    """Yield the plan on a connection of the market, which plans once for all values."""
+    """Yield the lines of the plan of *statement*, planned as the market does: for any values."""
     connection.execute(HOT.encode())
     text = translate(statement).text
     count = len(set(re.findall(r"\$\d", text)))
@@ -189,7 +189,7 @@ def plan_of_postgresql(connection: psycopg.Connection[Any], statement: str) -> I
 async def test_no_table_is_read_from_end_to_end(
     statement: str, count: int, engine: str, tmp_path: Path
 ) -> None:
-    """With few and with many mints: PostgreSQL plans by its statistics of the tables."""
+    """The market has few or many mints: PostgreSQL plans by the statistics of its tables."""
     async with market_of(engine, tmp_path, follows_all=True) as market:
         await market.store.start(mints=[LISTED], follows_files=False)
         insert_dead(engine, tmp_path, count)

@@ -1,4 +1,4 @@
-"""Records of ingest about the gaps that it mends, on both engines."""
+"""The store records which gaps ingest has tried to fill, and how often, on both engines."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The contract of every store of backfill jobs.  Add an engine to `MARKET_ENGINES`."""
+"""The contract of every store of backfill jobs.  To test an engine, add it to `MARKET_ENGINES`."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

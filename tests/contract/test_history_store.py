@@ -1,4 +1,4 @@
-"""The contract of every store of backfills.  Add an engine to `MARKET_ENGINES`."""
+"""The contract of every store of backfills.  To test an engine, add it to `MARKET_ENGINES`."""
 
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path

@@ -1,6 +1,6 @@
 """The contract of every store of imports: indicators equal those of one continuous series.
 
-Add an engine to `MARKET_ENGINES`.
+To test another engine, add it to `MARKET_ENGINES`.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -46,7 +46,7 @@ def price(n: int) -> float:
 
 
 async def trade(market: Market, numbers: Sequence[int]) -> None:
-    """Let the mint trade once an hour."""
+    """Let A trade once in each hour of *numbers*, and fold the swaps."""
     for n in numbers:
         swap = PricedSwap(A, 0, 0, -1, 0, n % 2 == 0, 10**6, price(n), price(n) / 100, "pool")
         slot = Slot(n + 1)
@@ -71,7 +71,7 @@ async def own_candles(market: Market) -> Sequence[CandleRow]:
 
 
 async def test_indicators_equal_those_of_one_continuous_series(market: Market) -> None:
-    """The oracle is TA-Lib over the joined closes."""
+    """The oracle is TA-Lib over the closes of imported and own candles together."""
     await trade(market, range(5))
     await market.imports.add(A, Timeframe.H1, "a provider", imported(range(-300, 3)))
     await trade(market, range(5, 40))

@@ -1,4 +1,4 @@
-"""The contract of every Limits: a limiter is exact; its definition is the oracle.
+"""The contract of every Limits: a limiter agrees with its definition, which is the oracle.
 
 Add an engine to `ENGINES` of `support.scenes.limits`.
 """
@@ -30,7 +30,7 @@ async def limiter(
 
 
 class Naive:
-    """The definition: store all admissions, count those that are younger than the window."""
+    """The definition of a limiter: it counts all admissions that are younger than the window."""
 
     def __init__(self, count: int, window_ms: int) -> None:
         self.count, self.window_ms = count, window_ms

@@ -1,4 +1,4 @@
-"""The contract of every ListReader; a list that it fills agrees with the swaps."""
+"""The contract of every ListReader: the list that it fills agrees with the logged swaps."""
 
 from collections.abc import AsyncIterator
 from math import isnan
@@ -62,7 +62,7 @@ def lister_of(reader: ListReader) -> ListCache:
 
 
 def reported(listed: ListedTokens, sort: Sort = Sort.VOLUME) -> dict[str, Expected]:
-    """Return the lines of the list, in its order, read page by page."""
+    """Return the lines of *listed* by mint, in the order *sort*, read page by page."""
     found: dict[str, Expected] = {}
     asked = ListQuestion(sort=sort, limit=3)
     while True:
@@ -97,7 +97,7 @@ def expect_values(shown: dict[str, Any], expected: dict[str, float | None]) -> N
 
 
 def expect_closes(listed: ListedTokens, swaps: list[Reported]) -> None:
-    """Expect the closes of the newest closed candles of each mint, by their age."""
+    """Assert that *listed* has the closes of the newest closed candles of each mint, by age."""
     for row, mint in mints_by_row(listed).items():
         own = [swap for swap in swaps if swap.mint == mint and swap.usd is not None]
         for timeframe, width_s in WIDTH_S.items():
@@ -109,7 +109,7 @@ def expect_closes(listed: ListedTokens, swaps: list[Reported]) -> None:
 
 
 def expect_alike(listed: ListedTokens, other: ListedTokens) -> None:
-    """Expect the earlier averages of a list that was loaded at another time, to the last bit."""
+    """Assert that the earlier averages in both lists are equal to the last bit."""
     rows = {mint: row for row, mint in mints_by_row(other).items()}
     for name in (before(f"{each}_m1", Timeframe.M1, AGES) for each in AVERAGES):
         ours = listed.columns.column(name)
@@ -130,7 +130,7 @@ def about(line: Expected) -> Expected:
 
 
 async def test_a_list_agrees_with_all_swaps_since_each_mint_was_tracked(ports: Ports) -> None:
-    """Whenever it was loaded, with mints tracked and untracked, over days with long pauses."""
+    """The list is loaded at any time; mints are tracked and untracked, with pauses of days."""
     market, reader = ports
     random = Random(7)
     swaps: list[Reported] = []

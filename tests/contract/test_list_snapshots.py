@@ -55,7 +55,7 @@ async def market(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
 
 
 class Seen(ListKeeper):
-    """A keeper that records all bytes of the list whenever a snapshot may be stored."""
+    """A ListKeeper that records all bytes of the list whenever a snapshot may be stored."""
 
     bits: list[bytes]
 
@@ -92,7 +92,7 @@ def trade(mint: Mint, usd: float | None, volume: int, index: int) -> PricedSwap:
 async def test_a_restored_list_equals_the_list_that_kept_running(
     market: TradedStore, tmp_path: Path
 ) -> None:
-    """With forks, restarts, pauses of days, and mints that appear, disappear and get names.
+    """There are forks, restarts, pauses of days, and mints that appear, disappear and get names.
 
     The running list keeps closed parts and candles in memory, the restored lists in files.
     """
@@ -144,7 +144,7 @@ async def test_a_restored_list_equals_the_list_that_kept_running(
 
 
 async def die(market: TradedStore, slot: int, time: int, swaps: list[PricedSwap]) -> None:
-    """Add *slot* of a fork to the log, and orphan it."""
+    """Log *slot* with *swaps* on a fork, orphan it, and log the same slot without swaps."""
     header = SlotHeader(Slot(slot), Slot(slot - 1), f"fork {slot}", UnixS(time))
     await market.market.store.write([NewSlot(header, swaps)])
     await market.market.store.write([OrphanedSlot(Slot(slot))])
@@ -267,7 +267,7 @@ async def test_a_new_snapshot_is_due_before_the_log_is_trimmed_beyond_the_last(
         return isinstance(stored[-1], int)
 
     async def look(mints_min: int = 1) -> int:
-        """Return the number of calls of `store` in two rounds of `keep_snapshot`."""
+        """Run two rounds of `keep_snapshot`, and return the number of its calls of `store`."""
         before = len(stored)
         waits = iter((DUE_EVERY_S, DUE_EVERY_S))
 
@@ -324,7 +324,7 @@ async def test_a_snapshot_of_another_version_is_kept_for_a_day(market: TradedSto
 
 
 async def stored(snapshots: ListSnapshots, now: UnixMs, form: str) -> SnapshotMark:
-    """Return the mark of a snapshot of one piece, stored at *now*."""
+    """Store a snapshot of one piece at *now*, and return its mark."""
     number = await snapshots.begin(now)
     assert number is not None
     await snapshots.add(number, 0, b"whole")

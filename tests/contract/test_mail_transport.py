@@ -1,4 +1,4 @@
-"""The contract of every Transport of e-mails.  Add an engine to `ENGINES`."""
+"""The contract of every Transport of e-mails.  To test another engine, add it to `ENGINES`."""
 
 import asyncio
 import re
@@ -156,14 +156,17 @@ LINES: Final = st.builds(
 
 
 def code_of(reply: bytes) -> int | None:
-    """Return the code of *reply*; None if it is not one complete line of SMTP."""
+    """Return the SMTP code of *reply*; None if *reply* is not one complete line of SMTP."""
     found = re.fullmatch(rb"(\d{3}) [^\r\n]*\r\n", reply)
     return int(found[1]) if found else None
 
 
 @asynccontextmanager
 async def answering(replies: Mapping[str, bytes]) -> AsyncIterator[int]:
-    """Answer each command with its reply; hang up if it is none.  Yield the port."""
+    """Run an SMTP server that sends *replies* by command, else 250 OK; yield its port.
+
+    After a reply that is no line of SMTP, the server closes the connection.
+    """
 
     answers: list[asyncio.Task[None] | None] = []
 

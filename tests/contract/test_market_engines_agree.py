@@ -81,7 +81,7 @@ SELECT hour, mint, calls, valued, volume FROM coverage_mint ORDER BY 1, 2
 
 
 class HurryingClock(ManualClock):
-    """A clock of which each reading takes 15 ms, so that a fold soon reaches its time limit."""
+    """A clock that advances by 15 ms at each reading, so that a fold soon reaches its limit."""
 
     @override
     def monotonic_s(self) -> float:
@@ -179,7 +179,7 @@ class History:
         )
 
     def _mint(self) -> Mint:
-        """Return a mint that trades often, or one that trades in this slot alone."""
+        """Return a mint that trades often, or one that trades only in the current slot."""
         is_brief = self._random.random() < 0.1
         return Mint(f"mint-{self._appends}") if is_brief else self._random.choice(MINTS)
 
@@ -203,7 +203,7 @@ class History:
 
 
 async def lived(engine: str, folder: Path, seed: int, *, follows_all: bool) -> list[str]:
-    """Return the rows and answers of *engine* after each part of the history of *seed*."""
+    """Return the content of *engine* after each part of the history that *seed* determines."""
     random = Random(seed)
     history, reported, clock = History(random), [], HurryingClock(UnixMs(0))
     for _ in range(RESTARTS):
@@ -243,7 +243,7 @@ async def step(
 
 
 async def all_of(market: Market, engine: str, folder: Path) -> str:
-    """Return every row and every answer to a reader, floats to the last bit."""
+    """Return as text all stored rows, and the answers of all readers, with exact floats."""
     ask = partial(execute_in, engine, folder)
     rows = [row for statement in KEPT.split(";") for row in ask(statement)]
     reader, trimmed = market.reader, ask("SELECT trimmed_seq FROM progress")[0][0]

@@ -1,4 +1,4 @@
-"""The contract of every engine of the market.  Add an engine to `MARKET_ENGINES`."""
+"""The contract of every engine of the market.  To test an engine, add it to `MARKET_ENGINES`."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
@@ -49,7 +49,7 @@ HOUR = 3_600
 
 
 class Open(Protocol):
-    """Opens the market of the test, with its own settings."""
+    """Opens the market of the test with the given settings."""
 
     def __call__(
         self, *, follows_all: bool = False, retention: Retention = DEFAULT_RETENTION
@@ -72,7 +72,7 @@ async def open_market(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIt
 
 @pytest.fixture
 def drop_candles(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], None]:
-    """Return a function that breaks the market: it drops the table of candles."""
+    """Return a function that drops the table of candles, so that the market fails."""
     engine = request.node.callspec.params["open_market"]
 
     def drop() -> None:
@@ -83,7 +83,7 @@ def drop_candles(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[],
 
 @pytest.fixture
 def join_swap(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], None]:
-    """Return a function that logs a swap of C as a joined backfill does, with the pools of D."""
+    """Return a function that logs a swap of C like a joined backfill, with price pools of D."""
     engine = request.node.callspec.params["open_market"]
     joined = f"""
 INSERT INTO swap (seq, mint, swaps, deciding, bought, sold)
@@ -319,7 +319,7 @@ async def test_orphaned_slots_are_never_folded(market: Market) -> None:
 
 
 async def test_a_mint_that_is_removed_and_added_again_has_no_old_swaps(market: Market) -> None:
-    """Not even the old swaps that are logged but not folded yet."""
+    """Old swaps that are logged but not folded yet are omitted, too."""
     await market.store.write([slot(1, trade(A)), FinalSlot(Slot(1))])
     await fold(market)
     await market.store.write([slot(2, trade(A, 7.0))])
@@ -335,7 +335,7 @@ async def test_a_mint_that_is_removed_and_added_again_has_no_old_swaps(market: M
 
 
 async def test_a_fork_lowers_the_slot_from_which_the_swaps_of_a_mint_count(market: Market) -> None:
-    """A swap logged after the tracking counts, in any fold, although its slot is lower."""
+    """A swap that is logged after the start of tracking counts, although its slot is lower."""
     await market.store.write([slot(1), slot(2), slot(3)])
     await market.tracking.add(C)
     dead = [OrphanedSlot(Slot(3)), OrphanedSlot(Slot(2))]
@@ -384,7 +384,7 @@ async def test_loading_reads_the_volume_of_each_second_of_folded_slots(
 
 
 async def test_loading_reads_only_the_volume_of_folded_swaps(market: Market) -> None:
-    """A busy mint has hundreds of thousands of swaps in 15 minutes."""
+    """A busy mint has hundreds of thousands of swaps in 15 minutes: too many to load."""
     swaps = [trade(A, 1.0 + index, volume=10 + index, index=index) for index in range(100)]
     await market.store.write([slot(1, *swaps), FinalSlot(Slot(1)), slot(2, *swaps)])
     await fold(market)
@@ -421,7 +421,7 @@ async def test_old_candles_are_dropped_but_never_the_newest_101(open_market: Ope
 
 
 async def test_trimming_keeps_every_event_that_a_reader_may_need(market: Market) -> None:
-    """It never goes past the checkpoint, nor into the 15 minutes before the checkpoint."""
+    """The log keeps all events after the checkpoint, and of the 15 minutes before it."""
     await market.store.write([slot(n, trade(A), time=START + 100 * n) for n in range(1, 31)])
     assert await market.store.trim(1_000) == 0
     await market.store.write([FinalSlot(Slot(20))])
@@ -494,7 +494,7 @@ async def test_a_mint_that_stops_trading_is_untracked_after_the_days_of_the_floo
 
 
 async def test_a_mint_removed_by_an_operator_is_not_chosen_again(open_market: Open) -> None:
-    """However much it trades, even if it was never tracked, until the operator adds it."""
+    """The mint stays untracked, however much it trades, until the operator adds it again."""
     market = await open_market(follows_all=True)
     floor = Floor(swaps_min=1, volume_min=1, dead_after_days=1)
     await market.store.start(mints=[A], follows_files=False)
@@ -517,7 +517,7 @@ async def test_a_mint_removed_by_an_operator_is_not_chosen_again(open_market: Op
 async def test_a_restart_with_a_list_untracks_mints_that_only_the_floor_chose(
     open_market: Open,
 ) -> None:
-    """`track` was "all" and is "list" now: the mints that an operator named stay."""
+    """The setting `track` was "all" and is "list" now; mints that an operator named stay."""
     market = await open_market(follows_all=True)
     floor = Floor(swaps_min=1, volume_min=1, dead_after_days=1)
     await market.store.start(mints=[A], follows_files=False)
@@ -688,7 +688,7 @@ async def test_the_newer_price_pools_count_if_tracking_begins_or_ends(
     market: Market,
     begins: bool,  # noqa: FBT001
 ) -> None:
-    """Tracking begins or ends between two slots that the log no longer has."""
+    """Tracking begins or ends between two slots that were deleted from the log since then."""
     mint = C if begins else A
     await market.store.write([with_standings(slot(1, trade(mint)), (mint, decided(1)))])
     assert await (market.tracking.add(mint) if begins else market.tracking.remove(mint))

@@ -1,4 +1,4 @@
-"""The contract of every store of mint facts.  Add an engine to `MARKET_ENGINES`."""
+"""The contract of every store of mint facts.  To test an engine, add it to `MARKET_ENGINES`."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -47,7 +47,7 @@ async def test_facts_of_an_older_slot_replace_nothing(ports: Ports) -> None:
 async def test_facts_of_an_absurd_slot_are_replaced_by_facts_read_later(
     ports: Ports,
 ) -> None:
-    """Otherwise the facts of a node that once named slot 2^53 would stay for ever."""
+    """Otherwise facts from a node that once reported the slot 2^53 would never be replaced."""
     facts, tracking = ports
     await tracking.add(A)
     absurd = replace(FACTS, slot=Slot(2**53), name="absurd")

@@ -1,4 +1,4 @@
-"""The contract of every engine: numbers of hours, filters of the audit log, and searches."""
+"""The contract of every engine: hourly values, filters of the audit log, and searches."""
 
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The outbox, on every engine of accounts."""
+"""The outbox leases e-mails, and records sent and failed ones, on every engine of accounts."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ def later(ms: int) -> UnixMs:
 
 @dataclass
 class Box:
-    """Two outboxes over one database, as in two processes, and the store of the first."""
+    """Two outboxes over one database, as in two processes, and a store to write e-mails."""
 
     outbox: Outbox
     other: Outbox

@@ -1,4 +1,4 @@
-"""The number of e-mails that a lease takes and gives up, on every engine of accounts."""
+"""A lease of e-mails takes and gives up a limited number, on every engine of accounts."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -29,7 +29,7 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
 
 def write_expired(rows: AccountRows, count: int) -> None:
-    """Write e-mails whose links have expired."""
+    """Add *count* e-mails whose links have expired."""
     for _ in range(count):
         proof = rows.proofs.insert(NewProof(Purpose.RESET_PASSWORD, 7, ALICE, b"n", EXPIRED))
         rows.emails.insert(EmailKind.RESET_PASSWORD, ALICE, {}, proof, EXPIRED)

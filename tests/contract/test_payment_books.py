@@ -1,4 +1,4 @@
-"""The contract of every store of the payment books.  Add an engine to `ENGINES`, nothing else."""
+"""The contract of every store of the payment books.  To test an engine, add it to `ENGINES`."""
 
 import asyncio
 import threading
@@ -172,7 +172,7 @@ async def test_pending_payments_are_counted_with_the_age_of_the_oldest(
 async def test_fees_at_risk_are_the_fees_of_the_hour_and_of_pending_payments(
     books: Books, payments: PaymentStore
 ) -> None:
-    """Fees of payers that bought within the day are distinguished from fees of new payers."""
+    """Fees of payers that bought within a day are counted apart from fees of other payers."""
     fee = new_payment("a").payment.fee_lamports
     assert await books.fees_at_risk(now=NOW) == FeesAtRisk(0, 0, 0, 0, None)
     await books.fill_fund(10**9, mark=10**9)
@@ -311,7 +311,7 @@ async def test_a_payment_that_has_a_row_is_no_longer_an_orphan(
 async def test_payments_are_listed_by_state_and_takings_by_day(
     books: Books, payments: PaymentStore
 ) -> None:
-    """Four payments of one day, one failed and one pending, and one of the day before."""
+    """There are four payments of one day, one failed and one pending, and one of the day before."""
     many = Budget(in_flight_new_payer=99, in_flight_payer=99, in_flight_address=99)
     day = NOW // DAY_MS
     for name, at, asset, worth in (

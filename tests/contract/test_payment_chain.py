@@ -1,4 +1,7 @@
-"""The contract of Settlement, PaymentChain and TreasuryHistory.  Add an engine to `ENGINES`."""
+"""The contract of the ports of the chain for payments: Settlement and two others.
+
+To test another engine, add it to `ENGINES`.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -26,7 +29,7 @@ from support.scenes.payments.payment_world import AMOUNT, RESOURCE, World, buy
 
 
 class Chain(Settlement, PaymentChain, TreasuryHistory, Protocol):
-    """Every port of the chain, over one node."""
+    """The three ports of the chain for payments, implemented over one node."""
 
 
 def rpc(world: World, terms: Terms | None = None) -> Chain:

@@ -143,7 +143,7 @@ async def test_a_failed_payment_is_issued_if_it_lands_for_good(engine: Engine) -
 async def test_a_payment_that_vanishes_is_frozen_until_it_returns(
     engine: Engine, *, is_top_up: bool
 ) -> None:
-    """Only credits of this payment are taken back, and only as many as are left."""
+    """Only credits that this payment bought are taken back, and only as many as are left."""
     account = engine.open_account(5)
     purchase = TopUp(credits=10, account=account) if is_top_up else new_token("a")
     asked = new_payment("a", purchase=purchase)
@@ -178,7 +178,7 @@ async def test_a_payment_that_returns_twice_restores_only_credits_that_were_froz
 
 
 async def test_a_payment_is_frozen_once(engine: Engine) -> None:
-    """The last evidence freezes nothing more: the credits that are left were not of the payment."""
+    """The last evidence takes back no more credits: this payment bought none of those left."""
     purchase = TopUp(credits=10, account=engine.open_account(15))
     asked = new_payment("a", purchase=purchase)
     await engine.store.begin(asked)
@@ -209,7 +209,7 @@ async def test_a_key_belongs_to_one_payment_until_that_payment_fails(engine: Eng
 
 
 async def test_pending_payments_reserve_the_funds_of_their_payer(engine: Engine) -> None:
-    """Twenty payments with funds for one: one may begin."""
+    """The payer has funds for one of twenty payments, so only one of them may begin."""
     outcomes = [await engine.store.begin(new_payment(str(n), balance_after=0)) for n in range(20)]
 
     assert [type(outcome) for outcome in outcomes].count(Begun) == 1
@@ -259,7 +259,7 @@ async def test_a_payment_without_a_stored_token_reserves_funds_in_every_token(
 async def test_a_payer_begins_exactly_as_many_payments_as_its_funds_cover(
     asked: list[tuple[str, str]], funds: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """In each token a payer has *funds* times the price, enough for exactly *funds* payments."""
+    """A payer's balance of each token is *funds* times the price: enough for *funds* payments."""
     generous = Budget(in_flight_new_payer=99, in_flight_payer=99)
     async with every_engine(tmp_path_factory.mktemp("money")) as engines:
         for engine in engines[:2]:
@@ -280,7 +280,7 @@ async def test_a_payer_begins_exactly_as_many_payments_as_its_funds_cover(
 async def test_a_payment_that_resolved_since_the_lookup_still_reserves_funds(
     engine: Engine,
 ) -> None:
-    """The simulated balance may be from before the landing of a payment that is now issued."""
+    """The simulated balance may be older than the landing of the payment that has resolved."""
     mark = (await engine.store.find(MessageHash(named("b")))).mark
     first = new_payment("a")
     await engine.store.begin(first)
@@ -326,7 +326,7 @@ async def test_failures_of_an_hour_are_limited_by_payer_and_by_address(
 async def test_a_payer_that_fails_does_not_stop_others_at_its_address(
     engine: Engine, sold: int
 ) -> None:
-    """Others are refused only after more reverts than three plus the successes of the hour."""
+    """Others are refused after the address has more reverts in an hour than 3 plus successes."""
     for n in range(sold):
         good = new_payment(f"good {n}", payer="carol")
         await engine.store.begin(good)
@@ -360,7 +360,7 @@ async def test_a_stranger_has_at_most_two_pending_payments_until_one_succeeds(
 
 @pytest.mark.parametrize("evidence", [None, LANDED, REVERTED, DEAD])
 async def test_one_quote_serves_one_message(engine: Engine, evidence: Evidence | None) -> None:
-    """Of any payer, and with any outcome of the first message."""
+    """A second message with the quote is refused, of any payer and after any outcome."""
     first = new_payment("a", quote=b"a quote")
     assert isinstance(await engine.store.begin(first), Begun)
     if evidence is not None:
@@ -391,7 +391,7 @@ async def test_a_quote_is_used_once_by_two_connections_at_once(tmp_path: Path) -
 async def test_pending_payments_of_a_new_payer_or_address_are_limited(
     engine: Engine, same: str, at_first: int
 ) -> None:
-    """A payer that empties its account after sending burns these fees, and is then refused."""
+    """A payer that empties its account after sending burns the fees of its pending payments."""
 
     def one(n: int, now: int = NOW) -> PendingPayment:
         differing: dict[str, Any] = {"address" if same == "payer" else "payer": str(n)}
@@ -455,7 +455,7 @@ BOUNDED: Final = Budget(failures=2, in_flight_new_payer=3, in_flight_payer=3, in
 async def test_no_order_of_payments_exceeds_the_failures_of_an_hour(
     acts: list[tuple[str, int, str, str]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """At most as many as may be in flight, and one for each success of that hour."""
+    """Failures in an hour are at most the payments that may be in flight, plus the successes."""
     store = payment_store(tmp_path_factory.mktemp("money") / "money.sqlite")
     now, in_flight, failed, sold = (
         NOW,
@@ -493,7 +493,10 @@ def within(
     like: PendingPayment,
     end: int,
 ) -> list[PendingPayment]:
-    """Return *these* that ended in the hour before *end* and whose *who* equals that of *like*."""
+    """Return those of *these* that ended in the hour before *end*, with the *who* of *like*.
+
+    who   "payer" or "address", the name of the compared attribute
+    """
     return [
         each
         for each in these
@@ -503,7 +506,7 @@ def within(
 
 
 async def test_the_balance_of_the_fee_payer_is_reserved_only_once(engine: Engine) -> None:
-    """The fee payer must keep the rent of its account and a reserve."""
+    """The fee payer must keep a minimum: the rent of its account, and a reserve."""
     enough = Budget().fund_lamports_min + 10_001
     engine.fill_fund(enough)
     assert isinstance(await engine.store.begin(new_payment("a")), Begun)
@@ -519,7 +522,7 @@ async def test_the_balance_of_the_fee_payer_is_reserved_only_once(engine: Engine
 async def test_a_top_up_is_credited_to_the_successor_of_a_rotated_token(
     engine: Engine, ahead_ms: int
 ) -> None:
-    """The token was rotated twice while the payment was pending, by a clock that is behind."""
+    """The token was rotated twice while the payment was pending; the clocks may disagree."""
     account = engine.open_account(3)
     asked = new_payment(
         "a", purchase=TopUp(credits=50, account=account), begun_at=UnixMs(NOW + ahead_ms)
@@ -534,7 +537,7 @@ async def test_a_top_up_is_credited_to_the_successor_of_a_rotated_token(
 
 
 async def test_a_top_up_of_a_token_that_was_rotated_before_is_not_begun(engine: Engine) -> None:
-    """A thief may have rotated it; the clocks of two processes do not show which was first."""
+    """A thief may have rotated the token; the order of rotation and payment is not reliable."""
     account = engine.open_account(3)
     successor = await engine.rotate(account)
     purchase = TopUp(credits=50, account=account)
@@ -563,7 +566,7 @@ async def test_closed_sales_begin_no_payment_but_issue_pending_payments(engine: 
 
 
 async def test_a_clock_that_is_set_back_by_a_day_ends_the_leases_of_the_day(engine: Engine) -> None:
-    """Otherwise no payment of that day would be checked for a day."""
+    """Otherwise no payment from before the change would be checked for a day."""
     await engine.store.begin(new_payment("a"))
     now = UnixMs(NOW - DAY_MS)
 
@@ -628,7 +631,7 @@ steps = st.lists(
 async def test_all_stores_give_the_same_results(
     steps: list[tuple[str, Mint, str, Evidence]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Any sequence of verbs has the same results, and moves the same credits."""
+    """Any sequence of operations has the same results, and moves the same credits."""
     begun: set[str] = set()
     async with every_engine(tmp_path_factory.mktemp("money")) as engines:
         for position, (name, asset, verb, evidence) in enumerate(steps):

@@ -1,4 +1,4 @@
-"""The contract of every PoolReserves.  Add an engine to `ENGINES`."""
+"""The contract of every PoolReserves.  To test another engine, add it to `ENGINES`."""
 
 import json
 from base64 import b64decode, b64encode
@@ -38,7 +38,7 @@ def vault(mint: Mint, atoms: int) -> dict[str, Any]:
 
 
 class Node:
-    """A node that has the accounts of two pools of TOKEN; a test may replace them."""
+    """A node that has the accounts of the pools of TOKEN; a test may replace the accounts."""
 
     def __init__(self, sold: int, quotes: dict[Mint, int]) -> None:
         self.accounts: dict[str, Any] = {"base 0": vault(TOKEN, sold), "base 1": vault(TOKEN, 0)}
@@ -57,7 +57,7 @@ class Node:
 
 
 class OverRpc:
-    """The vaults of a node that listens on this machine."""
+    """An RpcReserves that reads vaults from a node on this machine, and switches for faults."""
 
     def __init__(self, node: Node, reserves: RpcReserves) -> None:
         self.node, self.reserves = node, reserves
@@ -71,7 +71,7 @@ class OverRpc:
 
 @dataclass
 class Pools:
-    """A PoolReserves that begins with enough reserves on both sides.
+    """A PoolReserves in memory, with enough reserves on both sides at first.
 
     answers     whether the node answers
     is_usable   whether the pools hold the payment token
@@ -178,7 +178,7 @@ async def test_an_answer_that_cannot_be_read_is_unavailable(ruin: Callable[[byte
 
 
 def in_answers(said: Mapping[str, bytes]) -> TokenReserves:
-    """Return the sums of the vaults in the answers of a node."""
+    """Return the reserves that the answers *said* of a node add up to."""
     sums: dict[str, Counter[Mint]] = {"base": Counter(), "quote": Counter()}
     for address, body in said.items():
         account = json.loads(body.decode(errors="replace"))["result"]["value"]

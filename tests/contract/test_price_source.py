@@ -1,4 +1,7 @@
-"""The contract of PriceSource: a quote or a doubt, no exception.  Add an engine to `ENGINES`."""
+"""The contract of PriceSource: it returns a quote or a doubt, and raises nothing.
+
+To test another engine, add it to `ENGINES`.
+"""
 
 from collections.abc import Callable
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""The contract of every RotationStore.  Add an engine to `ENGINES`, nothing else."""
+"""The contract of every RotationStore.  To test another engine, add it to `ENGINES`."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -33,7 +33,7 @@ NEXT_DAY = UnixMs(NOW + DAY_MS + 2_000)
 
 @dataclass
 class Engine:
-    """The store, the payments that fill it, and the ledger that shows where credits are."""
+    """A RotationStore, payments that buy credits, and the ledger with the balances."""
 
     rotations: RotationStore
     payments: PaymentStore
@@ -83,7 +83,7 @@ async def account_of(engine: Engine, token: CreditToken = OLD) -> CreditAccount:
 
 
 async def found(engine: Engine, token: CreditToken) -> CreditAccount | None:
-    """Return the account of *token*, as it was known before the token was rotated."""
+    """Return the account of *token*, also after *token* was rotated; None if it was never found."""
     account = await engine.ledger.find(token)
     if account is not None:
         engine.known[token] = account
@@ -123,7 +123,7 @@ async def rotate(
 
 
 async def left(engine: Engine, *tokens: CreditToken) -> list[int | None]:
-    """Return the balances, None if there is no such credit token."""
+    """Return the balance of each of *tokens*; None for a credit token that does not exist."""
     accounts = [await found(engine, token) for token in tokens]
     return [None if each is None else await engine.ledger.balance(each) for each in accounts]
 
@@ -215,7 +215,7 @@ async def test_claimed_credits_can_be_claimed_again_a_day_later(engine: Engine) 
 
 
 async def test_a_claim_leaves_the_credits_that_another_wallet_has_moved(engine: Engine) -> None:
-    """Credits that alice moved to a token stay hers after bob has claimed his from it."""
+    """Alice's credits on a credit token stay hers after Bob has claimed his from the same token."""
     await buy(engine)
     assert await claim(engine, now=LATER) == 10
     await top_up(engine, "b", payer="bob", token=NEW)

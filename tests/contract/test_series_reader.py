@@ -58,7 +58,7 @@ async def traded(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
 
 
 class Lived:
-    """A history with forks and finality, and its swaps of A that are not orphaned."""
+    """A random history with forks and final slots; *trades* are its swaps of A, less orphans."""
 
     def __init__(self, traded: Traded, seed: int, pace_s: int) -> None:
         self._traded, self._random, self._pace_s = traded, Random(seed), pace_s
@@ -96,7 +96,7 @@ class Lived:
 
 
 def expected(trades: list[definitions.Trade], width_s: int) -> list[SeriesCandle]:
-    """Return the candles by their definition, in USD and in SOL."""
+    """Return the candles of *trades* in USD and in SOL, computed by their definition."""
     in_sol: dict[int, list[float]] = {}
     for trade in trades:
         if trade.price is not None and trade.price_sol is not None:
@@ -115,7 +115,7 @@ async def read(traded: Traded, within: Range, mint: Mint = A) -> tuple[Series, U
 
 
 async def pages(traded: Traded, within: Range) -> list[SeriesCandle]:
-    """Return the candles of all pages in the order of time; the first page is the newest."""
+    """Read all pages of *within*, the newest first; return their candles in the order of time."""
     found: list[SeriesCandle] = []
     while True:
         series, now = await read(traded, within)
@@ -158,7 +158,10 @@ async def test_pages_contain_the_candles_of_all_swaps_that_are_not_orphaned(
 
 
 def flows(candles: list[SeriesCandle]) -> dict[int, tuple[int, int]]:
-    """Return the amounts bought and sold by candle with volume; assert that no span is double."""
+    """Return the amounts bought and sold of each candle with volume, by its start.
+
+    Asserts that no two candles have the same start.
+    """
     assert len({each.bucket for each in candles}) == len(candles)
     return {
         each.bucket: (each.buy_volume, each.sell_volume)
@@ -168,7 +171,7 @@ def flows(candles: list[SeriesCandle]) -> dict[int, tuple[int, int]]:
 
 
 def traded_in(trades: list[definitions.Trade], width_s: int) -> dict[int, tuple[int, int]]:
-    """Return the amounts of *trades* bought and sold by span; none if no trade has a price."""
+    """Return the bought and sold amounts by the start of spans; empty if no trade has a price."""
     found: dict[int, tuple[int, int]] = {}
     for trade in trades if any(trade.price is not None for trade in trades) else ():
         begin = trade.time - trade.time % width_s
@@ -273,7 +276,7 @@ def logged(index: int, *, mint: Mint = A, signature: str = "") -> PricedSwap:
 
 
 async def newest_first(traded: Traded, limit: int) -> list[LoggedSwap]:
-    """Return all swaps, read page by page."""
+    """Return all swaps of A, the newest first, read in pages of *limit*."""
     found: list[LoggedSwap] = []
     before = None
     while True:
@@ -336,7 +339,7 @@ async def test_swaps_that_were_logged_without_their_detail_are_left_out(traded: 
 
 
 def pooled(index: int, random: Random) -> PricedSwap:
-    """Return a swap of one of 40 pools, of which some are traded more."""
+    """Return a swap of A in one of 40 pools; some pools are chosen more often."""
     usd = random.choice([None, random.uniform(1, 2)])
     pool = f"pool{min(random.randrange(40), random.randrange(40))}"
     detail = SwapDetail(Signature(f"{index}"), f"of {pool}", 1, 0, USDC, 1, 6)
@@ -347,7 +350,7 @@ def pooled(index: int, random: Random) -> PricedSwap:
 
 
 async def test_pools_are_booked_from_folded_slots_that_are_not_orphaned(traded: Traded) -> None:
-    """However slots were batched: the two newest days, of at most 32 pools."""
+    """The pool book has the two newest days of at most 32 pools, however slots were batched."""
     random = Random(5)
     alive: list[tuple[int, int, list[PricedSwap]]] = []
     final = 0
@@ -405,7 +408,7 @@ async def test_old_candles_of_pools_are_deleted_even_if_their_swaps_do_not_count
 async def test_a_candle_of_a_pool_continues_the_row_of_an_earlier_version(
     traded: Traded, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    """That version stored a candle with each batch, before its span ended."""
+    """The earlier version stored a candle with each batch, before the span of the candle ended."""
     first = START - START % 300
     engine = request.node.callspec.params["traded"]
     prices = [2.0, 5.0, 1.0]
@@ -440,7 +443,7 @@ async def test_a_candle_of_a_pool_continues_the_row_of_an_earlier_version(
 async def test_pools_that_share_a_number_share_their_candles(
     traded: Traded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Strangers can find two addresses with the same 63 bits."""
+    """The number of a pool has 63 bits of its address, and anyone can find two equal ones."""
     monkeypatch.setattr(pool_book, "KEY_BYTES", 1)
     pools = [f"of few numbers {n}" for n in range(31)]
     assert len({pool_book.key_of(pool) for pool in pools}) < len(pools)
@@ -468,7 +471,7 @@ def signed(index: int, signer: str, flow: int, *, is_buy: bool, mint: Mint = A) 
 def crowd_in(
     alive: Sequence[tuple[int, list[PricedSwap]]], now: int, span_s: int
 ) -> tuple[object, ...]:
-    """Return the crowd of A in the newest spans of *span_s*, from a list of its swaps."""
+    """Return the numbers of the traders of A in the newest *span_s* seconds, from *alive*."""
     flows: Counter[str] = Counter()
     sides: set[tuple[str, bool]] = set()
     count = 0
@@ -563,7 +566,7 @@ async def test_crowds_are_deleted_after_a_day_and_with_their_mint(
 async def test_sums_of_spans_begin_after_the_last_time_that_was_not_booked(
     traded: Traded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An older version, run again, makes candles and books neither traders nor pools."""
+    """While an older version runs, it makes candles, but sums up neither traders nor pools."""
     minutes = range(40)
     standing, _ = stand(None, Offer("pool", "who", 1.0, 0.01, 10**7, 10**10, UnixS(START)))
     assert standing is not None

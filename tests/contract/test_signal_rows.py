@@ -1,4 +1,4 @@
-"""The rows of signals, on every engine."""
+"""The stored rows of alerts ("signals" in the API), on every engine."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack
@@ -44,7 +44,7 @@ def at(number: int) -> UnixMs:
 async def two(
     request: pytest.FixtureRequest, tmp_path: Path
 ) -> AsyncIterator[tuple[AccountStore, AccountStore]]:
-    """Two stores over one database, as in two processes."""
+    """Yield two stores over one database, as in two processes."""
     async with AsyncExitStack() as stack:
         opener = ENGINES[request.param]
         here, there = [await stack.enter_async_context(opener(tmp_path)) for _ in range(2)]

@@ -1,4 +1,4 @@
-"""The contract of every Source.  Add an engine to `ENGINES`.
+"""The contract of every Source.  To test another engine, add it to `ENGINES`.
 
 Each source delivers the same chain: five blocks, with one skipped slot between two blocks.
 """
@@ -121,7 +121,7 @@ async def source(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
 
 
 async def read(source: Source, after: Tip | None) -> list[Update]:
-    """Return the updates after *after*, until all of the chain is final."""
+    """Return the updates of *source* after *after*, until the last block is final."""
     seen = []
     stream = cast("AsyncGenerator[Update, None]", source.updates(after))
     async with aclosing(stream) as updates:

@@ -56,7 +56,7 @@ def test_recorded_transactions_decode_to_the_same_swaps_in_both_forms(
 
 
 def in_bytes(value: Any) -> Any:
-    """Return *value* with its bytes in base64 instead of the hexadecimal of the recordings."""
+    """Return *value*, part of a recording, with its bytes in base64 instead of hexadecimal."""
     match value:
         case {"__hex": str(digits)}:
             return b64encode(bytes.fromhex(digits)).decode()

@@ -1,4 +1,4 @@
-"""Sums of volume have a limit: an attacker who trades a loan again and again stops nothing."""
+"""Sums of volume have a limit, so trading a flash loan again and again does no harm."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -38,7 +38,7 @@ async def market(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
 
 
 def swaps_of(mint: Mint, count: int = SWAPS) -> list[PricedSwap]:
-    """Return the largest purchases and sales, in turn."""
+    """Return *count* swaps with the largest volume: purchases and sales in turn."""
     return [
         PricedSwap(mint, number, 0, -1, 0, number % 2 == 0, VOLUME_MAX, 2.0, 0.02, "pool")
         for number in range(count)
@@ -92,6 +92,6 @@ def test_pressure_is_correct_if_volumes_exceed_every_limit() -> None:
 
 
 def shares(engine: Engine, after_s: int) -> list[float]:
-    """Return the bought shares of all windows."""
+    """Return the share of purchases in the volume of each window."""
     found = engine.snapshot(0, UnixS(START + after_s))[kernels.SHARES : kernels.COUNTS]
     return [float(each) for each in found]

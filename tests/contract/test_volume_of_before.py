@@ -1,4 +1,4 @@
-"""Volume without a price in a market of an earlier version, which stored it only by minute."""
+"""A migration adds up volume without a price, which an earlier version stored only by minute."""
 
 import re
 from importlib.resources import files

@@ -32,7 +32,7 @@ def new(signal: SignalId, *numbers: int) -> list[NewWebhook]:
 async def two(
     request: pytest.FixtureRequest, tmp_path: Path
 ) -> AsyncIterator[tuple[SqlWebhookQueue, SqlWebhookQueue]]:
-    """Two queues over one database, as in two processes."""
+    """Yield two queues over one database, as in two processes."""
     async with AsyncExitStack() as stack:
         opener = QUEUES[request.param]
         here, there = [await stack.enter_async_context(opener(tmp_path)) for _ in range(2)]

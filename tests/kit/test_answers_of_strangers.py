@@ -1,4 +1,4 @@
-"""The body of an answer: read to a limit, unpacked to a limit, refused with one error."""
+"""The body of a third party's response is read and decompressed up to a limit, else refused."""
 
 import gzip
 import tracemalloc
@@ -40,7 +40,7 @@ def endless() -> Iterator[bytes]:
 
 
 def endless_and_packed() -> Iterator[bytes]:
-    """Yield a packed body that ends, and endless bytes after it."""
+    """Yield a response whose body is complete gzip data, followed by endless spaces."""
     end = gzip.compress(b"[]")
     yield CHUNKED + PACKED + b"\r\n\r\n" + b"%x\r\n%b\r\n" % (len(end), end)
     yield from repeat(b"10000\r\n" + b" " * 0x10000 + b"\r\n")

@@ -1,4 +1,4 @@
-"""Failures in a row are reported until an attempt succeeds, or an hour after the last."""
+"""Failed attempts in a row are reported until one succeeds, or until an hour after the last."""
 
 import re
 
@@ -12,7 +12,7 @@ from mintscope.kit.primitives import UnixMs
 
 
 class Tried:
-    """A counter of attempts, and the check of it."""
+    """A metric that counts attempts, and the check `Attempts` that reads it."""
 
     def __init__(self, failures_max: int) -> None:
         self.clock = ManualClock(UnixMs(0))

@@ -15,7 +15,7 @@ NOW: Final = UnixMs(1_800_000_000_000)
 
 
 class Checks:
-    """Checks with results that a test sets."""
+    """A `CheckWatch` over checks whose results a test sets."""
 
     def __init__(self) -> None:
         self.said: dict[str, str] = {"node": "ok", "data": "ok"}
@@ -26,7 +26,7 @@ class Checks:
         return dict(self.said)
 
     async def after(self, seconds: float, **said: str) -> list[Mapping[str, object]]:
-        """Return the lines of a run after *seconds*, with these results."""
+        """Run the checks after *seconds*, with the results *said*; return the log lines."""
         self.clock.advance(int(seconds * 1_000))
         self.said |= said
         with capture_logs() as lines:
@@ -72,7 +72,7 @@ async def test_a_failed_vital_check_ends_readiness() -> None:
 
 
 async def test_a_check_that_has_not_passed_yet_is_logged_once_it_lasts() -> None:
-    """A process that starts has no block yet."""
+    """A process that has just started has no block yet, so this check fails for a while."""
     checks = Checks()
     assert await checks.after(0, data="no block has been applied yet") == []
     assert shown("mintscope_check_ok", check="data") == 0

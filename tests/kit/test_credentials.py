@@ -1,4 +1,4 @@
-"""Bearer strings: their form, their checksum, their hash."""
+"""Bearer credentials: their form, their checksum and their hash."""
 
 import hashlib
 import zlib
@@ -22,7 +22,7 @@ CREDIT_TOKEN = CredentialKind.CREDIT_TOKEN
 
 
 def hmac_sha256(key: bytes, message: bytes) -> bytes:
-    """Return the HMAC by its definition in RFC 2104."""
+    """Return HMAC-SHA-256 of *message*, computed by the definition in RFC 2104."""
     padded = key.ljust(64, b"\0")
     inner = hashlib.sha256(bytes(byte ^ 0x36 for byte in padded) + message).digest()
     return hashlib.sha256(bytes(byte ^ 0x5C for byte in padded) + inner).digest()
@@ -47,7 +47,7 @@ def test_the_last_8_digits_are_the_crc32_of_the_rest(entropy: bytes) -> None:
 
 
 def test_a_credit_token_of_zeros_has_a_known_checksum() -> None:
-    """The checksum is that of the trailer which gzip(1) writes for the same bytes."""
+    """gzip(1) writes the expected checksum into its trailer for the bytes before the checksum."""
     assert make_credit_token(bytes(28)) == "svc_credit_" + "0" * 56 + "460aee5e"
 
 

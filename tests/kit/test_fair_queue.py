@@ -1,4 +1,4 @@
-"""A task waits for at most one slice of the work of another task."""
+"""The queue continues one waiting task in each iteration of the event loop, in order."""
 
 import asyncio
 

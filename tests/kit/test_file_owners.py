@@ -30,7 +30,7 @@ def another_user() -> Iterator[None]:
 
 @contextmanager
 def giving_nothing_away() -> Iterator[None]:
-    """Take the right to change owners from root, as a share does that maps root to a user."""
+    """Remove root's right to change owners, as on a network share that maps root to a user."""
     libc = ctypes.CDLL(None, use_errno=True)
     header = (ctypes.c_uint32 * 2)(0x20080522, 0)  # of this thread
     rights = (ctypes.c_uint32 * 6)()  # effective, permitted and inheritable, twice 32 of each

@@ -69,7 +69,7 @@ def test_marks_are_bounded_if_no_slot_becomes_final() -> None:
 def test_the_delay_after_notes_in_any_order_agrees_with_an_oracle(
     said: list[tuple[bool, int]],
 ) -> None:
-    """The oracle keeps every note, and finds the first confirmed slot that is at least as high."""
+    """The oracle stores all notes; it finds the first confirmed slot not below the final one."""
     meter = FinalityMeter()
     heads: list[tuple[int, int]] = []
     samples: list[tuple[int, int]] = []

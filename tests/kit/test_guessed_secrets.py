@@ -43,7 +43,7 @@ def test_random_keys_are_accepted(number: int) -> None:
 
 @pytest.mark.parametrize(("count", "flaw"), [(15, IS_REGULAR), (16, None)])
 def test_a_key_needs_16_different_steps_between_its_bytes(count: int, flaw: str | None) -> None:
-    """The last step repeats; from a byte near 255 to a byte near 0 it is the same step."""
+    """A step is the difference of adjacent bytes modulo 256; the last step is repeated."""
     steps = [*range(1, count + 1), *[count] * (31 - count)]
     key = bytes(each % 256 for each in itertools.accumulate(steps, initial=0))
 

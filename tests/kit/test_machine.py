@@ -1,4 +1,4 @@
-"""Disk, memory and write-ahead log are measured for real: real files, and a real log."""
+"""Checks of disk, memory and write-ahead log, with real files and a real log of SQLite."""
 
 from pathlib import Path
 
@@ -41,7 +41,7 @@ async def test_memory_that_runs_out_is_reported(tmp_path: Path) -> None:
 async def test_the_limit_of_a_control_group_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Cached files count as free memory, by the files of cgroup v2."""
+    """Cached files count as free memory; the test writes the files of a cgroup v2."""
     group = tmp_path / "system.slice" / "mintscope.service"
     group.mkdir(parents=True)
     (group / "memory.max").write_text("1000\n")
@@ -61,7 +61,7 @@ async def test_the_limit_of_a_control_group_counts(
 
 
 async def test_a_long_write_ahead_log_is_reported(tmp_path: Path) -> None:
-    """A reader that stays keeps SQLite from restarting the log."""
+    """A read transaction that stays open prevents SQLite from restarting the log."""
     path = tmp_path / "market.sqlite"
     written = apsw.Connection(str(path))
     reading = apsw.Connection(str(path))

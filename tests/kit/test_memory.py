@@ -1,4 +1,4 @@
-"""Memory is given back: of many bodies, although an object above them lives, and of a library."""
+"""Memory is returned to the system: that of freed bodies below a live object, and of a library."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Metrics are served apart from clients, and logs are lines a machine can read."""
+"""Metrics are served to Prometheus on a separate port, and each log line is a JSON object."""
 
 import json
 import socket

@@ -1,4 +1,4 @@
-"""A moving window forgets old entries, and no others."""
+"""The moving window of a rate limit forgets old requests and unused keys, no others."""
 
 import tracemalloc
 

@@ -1,4 +1,4 @@
-"""The pace of a chain is measured from slots and whole seconds, whatever it is."""
+"""The pace of a chain, fast or slow, is measured from slots and times in whole seconds."""
 
 from collections.abc import Iterator
 from random import Random
@@ -24,7 +24,10 @@ START = 1_790_000_000
 def chain(
     slot_s: float, seconds: float, *, skipped: float = 0.0, seed: int = 0, begin: float = START
 ) -> Iterator[tuple[Slot, UnixS]]:
-    """Yield the blocks of a chain: a slot takes its time whether it has a block or not."""
+    """Yield slot and time of each block of a chain with slots of *slot_s* seconds.
+
+    skipped   the share of slots without a block; these take *slot_s* seconds, too
+    """
     random = Random(seed)
     for slot in range(int(seconds / slot_s)):
         if random.random() >= skipped:
@@ -67,7 +70,7 @@ def test_a_minute_of_blocks_gives_the_pace_within_a_twentieth(
 
 @pytest.mark.parametrize("slot_s", PACES)
 def test_a_leader_with_wrong_times_changes_the_pace_by_at_most_a_tenth(slot_s: float) -> None:
-    """The blocks of 8 s have the same time; later, the blocks of 8 s are 15 s ahead."""
+    """All blocks of a span of 8 s have one time; later, blocks of 8 s have times 15 s ahead."""
 
     def lying() -> Iterator[tuple[Slot, UnixS]]:
         newest = 0
@@ -111,7 +114,7 @@ def test_one_wrong_time_does_not_change_the_pace(slot_s: float, off_s: int, at: 
 
 @pytest.mark.parametrize("slot_s", PACES)
 def test_the_pace_is_kept_while_a_wrong_time_holds_the_clock(slot_s: float) -> None:
-    """The times of the log never go back: after a time far ahead, all are the same for hours."""
+    """Times in the log never go back: after a time far ahead, later blocks have that time, too."""
     meter = PaceMeter()
     for slot, time in chain(slot_s, 600):
         meter.note(slot, time if time < START + 170 else UnixS(START + 20_000))

@@ -1,4 +1,4 @@
-"""The check of the public address, with real TLS servers, and good and bad certificates."""
+"""The check of the public URL, with real TLS servers, and good and bad certificates."""
 
 import asyncio
 import ssl
@@ -25,7 +25,7 @@ def certificate(folder: Path, days: float) -> Path:
 
 @asynccontextmanager
 async def served(pem: Path | None, answer: bytes = WELL) -> AsyncIterator[int]:
-    """Answer every request with *answer*, over TLS if there is a *pem*; yield the port."""
+    """Answer every request with *answer*, over TLS if *pem* has a certificate; yield the port."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(asyncio.IncompleteReadError, OSError):  # the request was not HTTP
@@ -43,7 +43,7 @@ async def served(pem: Path | None, answer: bytes = WELL) -> AsyncIterator[int]:
 
 
 async def said(origin: str, trusted: Path | None = None) -> str:
-    """Return the failure of *origin*; "" if it has none."""
+    """Return the fault that the check finds at *origin*; "" if the check passes."""
     address = PublicAddress(
         origin,
         SystemClock(),

@@ -16,7 +16,7 @@ SECRET = sha256(b"a root").digest()
 
 @given(st.binary(min_size=32, max_size=32), st.sampled_from(["quotes", "receipts", "sessions"]))
 def test_keys_are_derived_by_hkdf(root: bytes, purpose: str) -> None:
-    """The other implementation is that of the package cryptography."""
+    """The package cryptography derives the expected key."""
     label = f"mintscope {purpose} 2".encode()
     expected = HKDF(algorithm=SHA256(), length=32, salt=None, info=label).derive(root)
 

@@ -1,4 +1,4 @@
-"""Libraries parse the input of strangers only behind the guard, which unites their errors."""
+"""Libraries parse untrusted input only inside the guard, which converts their errors to one."""
 
 import ast
 from collections.abc import Iterator
@@ -33,11 +33,11 @@ OWN: Final = {
 
 
 class PanicException(BaseException):
-    """The name of the exception that a library in Rust raises."""
+    """An exception with the name of the one that a library in Rust raises for a panic."""
 
 
 def unguarded(tree: ast.Module) -> Iterator[tuple[str, int]]:
-    """Yield the function and line of every call of a parser of LIBRARIES without a guard."""
+    """Yield function and line of every call, without a guard, of a parser of LIBRARIES."""
     imported = {
         alias.asname or alias.name
         for node in ast.walk(tree)

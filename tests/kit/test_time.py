@@ -1,4 +1,4 @@
-"""A moment is written in one way."""
+"""Times are converted to UTC, and written in one form of ISO 8601."""
 
 from datetime import UTC
 

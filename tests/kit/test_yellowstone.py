@@ -1,4 +1,4 @@
-"""The vendored protocol."""
+"""The vendored proto files of Yellowstone are accompanied by their licences."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The checkout of this process, which also counts the outcomes of payments."""
+"""Opens the checkout of this process, which counts the outcomes of payments for the metrics."""
 
 import structlog
 

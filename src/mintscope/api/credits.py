@@ -110,7 +110,7 @@ class RotateRoutes:
         body=wire.Proof,
     )
     async def rotate_credits(self, request: Request) -> Response:
-        """Move all credits to a new token, by the old one or a signed challenge.
+        """Move all credits to a new token, with the old token or a signed challenge.
 
         Moves credits to a new credit token: all credits of the token in Authorization, which is
         then void, or the credits that a wallet bought, if the wallet has signed a challenge.
@@ -170,7 +170,7 @@ class RotateRoutes:
     async def _rotate_by_wallet(
         self, request: Request, merchant: Merchant, proof: wire.Proof
     ) -> wire.Rotated:
-        """Move the credits of the wallet that signed the challenge in *proof*.
+        """Move the credits of the wallet that signed the challenge in *proof* to a new token.
 
         Raises BadRequest, PaymentUnavailable, InvalidProof, RotatedRecently and NothingToRotate.
         """
@@ -224,7 +224,8 @@ class RotateRoutes:
     ) -> wire.Rotated:
         """Move all credits of *holder* to the new credit token *token*.
 
-        Raises RateLimited, NothingToRotate, and InvalidToken if *holder* was rotated meanwhile.
+        Raises RateLimited; NothingToRotate if *holder* has no credits; and InvalidToken if another
+        request has already moved them.
         """
         await self.rate_limit.pass_through(request, await self.ledger.root(holder))
         digest = hash_credential(token, pepper=merchant.facilitator.secrets.pepper)
@@ -236,9 +237,9 @@ class RotateRoutes:
         return wire.Rotated(token=token, credits=moved)
 
     def _new_tokens(self, merchant: Merchant, proven: str, key: str) -> Sequence[CreditToken]:
-        """Return the credit tokens derived from *proven* and *key*, the same in each repetition.
+        """Return credit tokens derived from *proven* and *key*: a repeated call returns the same.
 
-        The first token is derived with the current secrets, the others with the other secrets,
+        The first token is derived with the current secrets, the others with older and future ones,
         because the secrets may have changed since an earlier request with the same proof and key.
 
         proven   the kind of proof, followed by the old credit token if this token is the proof
@@ -259,10 +260,11 @@ class RotateRoutes:
 
 
 async def _adopt_lost(merchant: Merchant, claim: Claim, *, address: str) -> None:
-    """If the purchase of *claim* is not stored, search the chain for it, and adopt it.
+    """If the purchase of *claim* is not stored, search the chain for its payment, and store it.
 
-    A restored store may have lost it.  Any wallet can claim any signature, so each lookup counts as
-    a failed payment.  Raises PaymentUnavailable.
+    A store that was restored from a backup may have lost the purchase.  Any wallet can claim any
+    signature, so each search counts as a failed payment of the wallet and *address*.  Raises
+    PaymentUnavailable if no search is possible now, or the payment is not final yet.
     """
     if await merchant.rotations.find_purchase(claim.purchase) is not None:
         return
@@ -297,7 +299,7 @@ def _signature(text: str) -> Ed25519:
 
 
 def _read(request: Request, body: bytes, shape: type[T]) -> T:
-    """Return *body* as *shape*, whose fields are all strings.  Raises BadRequest."""
+    """Return *body*, in JSON, as *shape*, whose fields are all strings.  Raises BadRequest."""
     try:
         value = parse_object(request, body)
     except UnreadableBody as flaw:
@@ -398,7 +400,7 @@ class CreditRoutes:
         return wire.success(request, purchase, at=self.clock.now(), status=201)
 
     async def _handed_out(self, settled: Settled, caller: Caller) -> wire.Purchase:
-        """Return the body for the payment *settled*: its credits, with their credit token or user.
+        """Return the response for *settled*: the credits bought, with their credit token or user.
 
         Raises MissingToken if *caller* has not presented the credential of the paid account;
         Contradiction if the payment did not buy credits; and the errors of `Gate.filled`.
@@ -448,7 +450,7 @@ class CreditRoutes:
         scope=Scope.TRADE_READ,
     )
     async def get_credit_history(self, request: Request) -> Response:
-        """The history of credits, of a credit token or of the user of an API key.
+        """The history of the credits of a credit token, or of the user of an API key.
 
         Returns the balance of the credit token, or of the API key's user, its newest 100 entries
         other than spends, newest first, the credits that requests spent in total, and those spent
@@ -471,7 +473,7 @@ class CreditRoutes:
 
 
 def _bundle(request: Request) -> Bundle:
-    """Return the bundle in the query.
+    """Return the bundle that the query of *request* names.
 
     Raises InvalidBundle.
     """

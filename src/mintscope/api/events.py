@@ -1,6 +1,7 @@
 """Server-sent events: all streams of a process, and one client's stream.
 
-One task looks after all streams every 250 ms, so that no stream needs a timer.
+One task sends the due heartbeats and missed events of all streams every 250 ms, so that no stream
+needs a timer.
 """
 
 import asyncio
@@ -46,7 +47,7 @@ LOST: Final = {
 
 
 class End(msgspec.Struct, frozen=True, rename="camel"):
-    """Data of the last event, `end`: the reason, and the number of credits given back."""
+    """Data of `end`, the last event of a stream: the reason, and the credits given back."""
 
     reason: Annotated[EndReason, about("Why, in a word.", EndReason.SHUTTING_DOWN)]
     message: Annotated[
@@ -62,9 +63,9 @@ class EventStream:
     kind            the kind of its reports
     has_reported    a snapshot or an update was written after the last `begin_period`
     has_written     an event or a heartbeat was written after the last `begin_period`
-    is_open         no `end` was written, and the client was connected at the last check
+    is_open         `end` is not written yet, and the client was connected at the last check
     end             the data of the event `end`; None before it is written
-    returned_count  called at the end; returns the number of credits given back
+    returned_count  called when the stream is closed; returns the number of credits given back
     """
 
     __slots__ = (
@@ -82,9 +83,9 @@ class EventStream:
         on_reported: Callable[[], None] = lambda: None,
         returned_count: Callable[["EventStream"], int] = lambda _: 0,
     ) -> None:
-        """Write into *outlet*.
+        """Create an open stream that writes into *outlet*.
 
-        on_behind     called if an event was missed, or the client is behind
+        on_behind     called if an event was missed, or if written data waits for the client
         on_reported   called after the first snapshot or update of a period was written
         """
         self.mints = mints
@@ -101,7 +102,10 @@ class EventStream:
         self._waits = False
 
     def tell(self, mint: Mint, event: bytes, *, is_whole: bool) -> None:
-        """Write *event* of *mint*, or record that it could not be written."""
+        """Write *event*, a report of *mint*, or record that the client has missed it.
+
+        is_whole   whether *event* is a snapshot: an update is not written after a missed event
+        """
         if not self.is_open:
             return
         # After a missed event, an update has no base: the next event must be a snapshot.
@@ -114,7 +118,7 @@ class EventStream:
         self._tell(event)
 
     def lose(self, mint: Mint, failure: ServiceError) -> None:  # noqa: ARG002 - it is in the text
-        """End the stream, because one of its mints no longer has reports."""
+        """End the stream, because *mint* no longer has reports."""
         self.close(LOST.get(failure.code, EndReason.UNAVAILABLE), str(failure))
 
     def say(self, event: bytes) -> None:
@@ -128,7 +132,7 @@ class EventStream:
             self._write(HEARTBEAT)
 
     def wait(self) -> None:
-        """Write no reports until `begin_period`; record them as missed."""
+        """Stop writing reports until the next `begin_period`; until then, record them as missed."""
         self._waits = True
 
     def begin_period(self) -> None:
@@ -138,7 +142,7 @@ class EventStream:
             self._on_behind(self)
 
     def catch_up(self, broadcast: Broadcaster) -> bool:
-        """Write snapshots of mints with missed events; return whether nothing is left to write."""
+        """Write snapshots of mints with missed events; return True if none is left to write."""
         while self.is_open and not (self._waits or self._outlet.is_behind()):
             mint = next(iter(self._missed), None)
             if mint is None:
@@ -151,7 +155,7 @@ class EventStream:
         return not self.is_open
 
     def close(self, reason: EndReason, message: str, *, retry_ms: int | None = None) -> None:
-        """Write the last event, with the reason, and end the body."""
+        """Write the last event, with *reason*, and end the response; do nothing if it has ended."""
         if not self.is_open:
             return
         self.is_open = False
@@ -204,7 +208,7 @@ class StreamBounds:
     """The limits of streams, including the time for a client to read its data.
 
     streams_max               the largest number of streams of this process
-    streams_per_account_max   the largest number for a credit account, or for an address on pages
+    streams_per_account_max   the largest number for a credit account, or a client address on pages
     mints_max                 the largest number of tokens of one stream
     behind_s_max              a stream ends if its client stays behind for more seconds than this
     stale_after_s             all streams end if the data is more seconds old than this
@@ -218,7 +222,7 @@ class StreamBounds:
 
 
 class Streams:
-    """The streams of this process; `run` must be running."""
+    """The streams of this process; heartbeats and missed events are sent only while `run` runs."""
 
     def __init__(self, broadcast: Broadcaster, clock: Clock, bounds: StreamBounds) -> None:
         self.broadcast = broadcast
@@ -245,7 +249,7 @@ class Streams:
         return len(self._behind)
 
     async def expect_room(self) -> None:
-        """Raise ServiceUnavailable if the number of open streams is close to the limit."""
+        """Raise ServiceUnavailable if FULL_SHARE of `streams_max` streams or more are open."""
         if self.open_count >= FULL_SHARE * self.bounds.streams_max:
             raise ServiceUnavailable(
                 f"{self.open_count:,} of {self.bounds.streams_max:,} streams are open: raise"
@@ -254,9 +258,10 @@ class Streams:
 
     @contextmanager
     def room_for(self, account: Hashable) -> Iterator[None]:
-        """Count a stream of *account* during the block.
+        """Count a stream of *account* during the `with` block.
 
-        Raises RateLimited and ServiceUnavailable if there is no room for it.
+        Raises RateLimited if *account* has too many streams, and ServiceUnavailable if this process
+        has too many or is about to stop.
         """
         if self._is_closed:
             raise ServiceUnavailable("This process is about to stop: connect again.")
@@ -279,8 +284,8 @@ class Streams:
     async def serve(self, stream: EventStream, *, renew: Renew | None = None) -> None:
         """Send changes to *stream* until it has ended.
 
-        renew   called after each minute; no report is sent until it calls `begin_period`; None for
-                a stream that is not paid by the minute
+        renew   called after each minute; no report is sent until it calls `stream.begin_period`;
+                None for a stream that is not paid by the minute
         """
         now_s = self._clock.monotonic_s()
         self._beats[stream] = now_s + HEARTBEAT_S
@@ -305,7 +310,7 @@ class Streams:
                 await asyncio.wait([renewing])
 
     async def run(self) -> None:
-        """Call `look` every LOOK_S seconds until cancelled."""
+        """Do the periodic work of all streams every LOOK_S seconds, until cancelled."""
         while True:
             await asyncio.sleep(LOOK_S)
             self.look()

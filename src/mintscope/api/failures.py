@@ -94,7 +94,7 @@ class ExchangeFailure(Wire, kw_only=True):
 
 
 class AccountFailure(Wire, kw_only=True):
-    """A failure of another route under /api: the envelope's error, and the messages."""
+    """A failure of a route under /api, except exchange-secret: an error code, and messages."""
 
     success: Annotated[bool, about("Always false.", False)] = False  # noqa: FBT003 - an example
     status: Status = "error"
@@ -148,7 +148,7 @@ MESSAGES_ONLY: Final = ErrorFormat(ExchangeFailure, _of_exchange, hides_code=Tru
 
 
 class ErrorWriter:
-    """Writes errors in the format of the requested path, for any method.
+    """Writes the response for an error, in the format of the requested path, for any method.
 
     format_at   returns the format of a path's failures
     """
@@ -195,7 +195,7 @@ def write_refusal(
 ) -> Response:
     """Return the response to a request that the server refuses before it reaches a route.
 
-    path   the part that was read; an empty path counts as a path under /v1/
+    path   the part of the path that was read; if it is empty, the path is treated as one under /v1/
     cors   paths whose responses other origins may read; Origin may not have been read, so every
            response for these paths gets the headers
     """
@@ -305,7 +305,8 @@ OBSTACLE_RETRY_S: Final = {
 def error_of(refused: CheckoutRefused, *, unpaid: str) -> errors.ServiceError:
     """Return the error for *refused*.
 
-    unpaid   how to pay; part of the text if nothing was presented, or a sign-in was refused
+    unpaid   how to pay; part of the message if the client presented neither a credential nor a
+             payment, or if its sign-in was refused
     """
     why = f" Paying would be pointless now: {refused.failure}" if refused.failure else ""
     match refused.cause:
@@ -324,7 +325,7 @@ def error_of(refused: CheckoutRefused, *, unpaid: str) -> errors.ServiceError:
 
 
 def _refusal_text(refused: Refused) -> str:
-    """Return the reason of a refused payment, and the remedy if there is one."""
+    """Return the message for a refused payment: the reason, and the remedy if there is one."""
     named = _named(refused.reason)
     match refused:
         case Refused(reason=RefusalReason.VERSION, version=version):
@@ -356,7 +357,7 @@ def _refusal_text(refused: Refused) -> str:
 
 
 def _named(reason: RefusalReason) -> str:
-    """Return our code for *reason*, and x402's code if it differs."""
+    """Return the service's code for *reason*, followed by x402's code if that differs."""
     official = reason.official
     return reason if official == reason else f"{reason} (x402: {official})"
 
@@ -386,12 +387,12 @@ def _outcome_error(outcome: AlreadyUsed | Unresolved | Unavailable) -> errors.Se
 
 
 def unpaid_text(order: Order) -> str:
-    """Return the 402 text for a client that presented nothing: how to pay for *order*."""
+    """Return the 402 message for a client that sent neither credential nor payment for *order*."""
     return NO_CREDITS_PRESENTED if order.is_for_credits else NOTHING_PRESENTED
 
 
 def with_credits_only(error: errors.ServiceError, option: PaymentOption) -> errors.ServiceError:
-    """Return *error* with the reason why payments are not taken, and how to get credits."""
+    """Return *error* with a message that also says why payments are not taken, and what to do."""
     if option.is_closed:
         return type(error)(f"{error} {CLOSED}")
     return type(error)(f"{error} {FOR_CREDITS if option.is_for_credits else ONLY_CREDITS}")

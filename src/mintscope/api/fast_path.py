@@ -1,13 +1,14 @@
 """GET /v1/token/{tokenAddress} for a credit, answered at once in the usual case.
 
-The steps before the debit have no side effect, except that the last step counts the request for the
-rate limit.  If a step fails, the request can therefore still go to `V1.get_token`, which has all
-rules and errors.  This module sends only successes, created by the same functions.
+A request takes the fast path if the conditions below are true.  Before the debit, only the count of
+the rate limit changes.  If a condition is false, the request can therefore still go to
+`V1.get_token`, which has all rules and errors.  The fast path sends only successes, created by the
+functions that `V1.get_token` uses.
 
     account, root   are cached from an earlier request, after which the account still had credits
     report          is cached, and fresh enough to be sold
     window          the rate limit of the account allows the request
-    debit           is durable before the answer is sent, by the same group commit
+    debit           is durable before the answer is sent, in a group commit with other debits
 """
 
 from collections.abc import Iterable
@@ -80,7 +81,10 @@ class TokenFastPath:
         )
 
     def take(self, request: FastPathCycle) -> bool:
-        """Return whether *request* is taken: it is then answered after its debit, or falls back."""
+        """Return whether the fast path takes *request*.
+
+        If it does, *request* is answered after its debit, or passed on to the application later.
+        """
         head = request.head
         remembered = self._caller(head) if head.url.startswith(START) else None
         if remembered is None:
@@ -103,9 +107,9 @@ class TokenFastPath:
         return True
 
     def _caller(self, head: Head) -> Remembered | None:
-        """Return the account of the credit token in *head*, if it is remembered.
+        """Return the account of the credit token in *head*, if the account is cached.
 
-        Returns None otherwise, and if any header is unusual or repeated.
+        Returns None otherwise, and if any header is in UNUSUAL or repeated.
         """
         if head.is_repetitive() or not UNUSUAL.isdisjoint(head.by_name):
             return None
@@ -117,7 +121,7 @@ class TokenFastPath:
     def answer(
         self, request: FastPathCycle, report: ReadReport, verdict: Admitted, balance: int
     ) -> None:
-        """Send *report*, with *balance* as the credits left."""
+        """Answer *request* with *report*, and with *balance* as the number of credits left."""
         request_id = next_request_id()
         body = success_with_body(report.body, at=self._clock.now(), request_id=request_id)
         head = HEAD % (

@@ -1,8 +1,8 @@
 """Identifies callers, answers repeated requests, and lets wallets sign in.
 
-An answer that is requested again with its Idempotency-Key costs no second credit, because the key
-is stored.  The answers are kept in memory only, so another replica, or a restarted one, reads the
-report again and sends it for free.
+A request that is repeated with its Idempotency-Key costs no second credit, because the key is
+stored.  The answers are cached in memory only, so another or a restarted process reads the report
+again, and sends it for free.
 """
 
 from collections import OrderedDict
@@ -83,7 +83,7 @@ class Caller(msgspec.Struct, frozen=True, gc=False):
     account      the account of the credit token, or of the user of the API key; None if there is no
                  valid credential, or if the user never had credits
     holder       the holder of the API key; None if there is no key, or if it is not valid now
-    is_recalled  whether the account comes from memory, see `Gate.admit_buyer`
+    is_recalled  whether the account comes from memory, where it may be outdated
     """
 
     bearer: str | None
@@ -111,11 +111,11 @@ class Gate:
         self._key_ring = key_ring
 
     async def admit(self, request: Request) -> Caller:
-        """Return the caller.
+        """Return the caller of *request*, and count the request for the rate limit.
 
-        A request without a payment is counted by its credit token or API key, if that is valid; any
-        other request by its address, because a client can invent any number of credentials.  Credit
-        tokens that were rotated into one another count together.
+        A request without a payment counts for its credit token or API key, if that is valid; any
+        other request for its client address, because a client can invent any number of credentials.
+        Credit tokens that were rotated into one another count together.
 
         Raises RateLimited, and BadRequest for several Authorization headers.
         """
@@ -152,7 +152,7 @@ class Gate:
         return caller
 
     async def look_again(self, request: Request, caller: Caller) -> Caller:
-        """Identify *caller* again, whose credential may be void by now; count no request."""
+        """Identify *caller* again, because its credential may be void by now; count no request."""
         return await self._recognise(caller.bearer, self.address(request))
 
     async def _recognise(self, bearer: str | None, client: str) -> Caller:
@@ -167,7 +167,7 @@ class Gate:
         return Caller(bearer, account, holder)
 
     async def _window(self, caller: Caller) -> LimitKey | None:
-        """Return the key of the rate limit of *caller*; None if only the address is counted."""
+        """Return the key of the rate limit of *caller*; None if its client address is counted."""
         if caller.holder is not None:
             return f"key {caller.holder.key.key_id}"
         return None if caller.account is None else await self._ledger.root(caller.account)
@@ -181,7 +181,7 @@ class Gate:
         await self._address_limit.give_back(request)
 
     async def balance(self, caller: Caller) -> int:
-        """Return the credits left to *caller*.
+        """Return the number of credits that *caller* has left; 0 without an account.
 
         Raises MissingToken, InvalidToken or InsufficientScope.
         """
@@ -258,7 +258,7 @@ class KeptAnswers:
     def find(self, name: str, *, is_bought: bool = False) -> Delivered | None:
         """Return the answer cached as *name*, with its current age and its cost.
 
-        Returns None if it is unknown or expired.
+        Returns None if no answer is cached, or if it has expired.
 
         is_bought    if True, return only an answer that was cached when it was bought: this answer
                      expires no later than its name in the store
@@ -335,9 +335,9 @@ def idempotency_key(request: Request) -> str | None:
 
 
 async def name_of(request: Request, account: CreditAccount, key: str) -> str:
-    """Return the name of the answer to *request*, which *account* pays for under *key*.
+    """Return the name of the answer to *request*, which *account* pays for with *key*.
 
-    With the same key, another request or another account has another name.
+    The name depends on *account*, *key*, and the method, path, query and body of *request*.
     Raises PayloadTooLarge and ClientDisconnected.
     """
     digest = sha256(b"%d %b %b\n" % (account, key.encode(), request.method.encode()))
@@ -397,7 +397,9 @@ class SignIns:
         return self._checkout.authorize_credit(order, Payer(account), once=sign_in.name)
 
     async def name_of(self, request: Request, charge: CreditCharge) -> str | None:
-        """Return the name of the answer in the cache; None without an account or Idempotency-Key.
+        """Return the name of the answer in the cache.
+
+        Returns None if *charge* has no account or no Idempotency-Key.
 
         Raises PayloadTooLarge and ClientDisconnected.
         """
@@ -410,7 +412,7 @@ class SignIns:
     async def settle(
         self, request: Request, charge: CreditCharge, work: Work, *, name: str | None
     ) -> Receipt:
-        """Do *work*, and take the credits that it costs.
+        """Do *work*, take the credits that it costs, and return the receipt.
 
         The nonce of a sign-in takes credits once.  After that, the answer is sent again only to
         the same request with the same Idempotency-Key, while the answer is cached as *name*; any

@@ -33,7 +33,7 @@ class HealthRoutes:
 
     limit         the rate limit of /v1/health
     probe_limit   the rate limit of /healthz and /readyz
-    coverage      returns the recently read and missed exchanges; None before they are counted
+    coverage      returns the coverage of recent blocks; None before the first one was measured
     """
 
     checks: Sequence[Check]

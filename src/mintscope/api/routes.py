@@ -64,7 +64,7 @@ class ListParts:
     """The dependencies of the routes of the list and of the demo.
 
     lists           the source of the current list of tokens
-    limit           rate limit of all these routes together, by client address
+    limit           the limit for the requests of a client address to all these routes together
     origin          the address at which clients reach this service
     follows_files   returns whether blocks come from files, whose times replace the clock
     """
@@ -88,8 +88,8 @@ class TokenRoutes:
         """All tokens that are tracked, sorted and searched.
 
         Returns the tracked tokens, in pages: name, symbol, price, change, volume of a day, market
-        cap if it is known, and which timeframes are ready. Costs nothing; 60 requests a minute and
-        address. query searches names, symbols and mints.
+        cap if it is known, and which timeframes are ready. The field query searches names, symbols
+        and mints. Costs nothing; at most 60 requests a minute from one address.
         """
         await self.limit.pass_through(request)
         asked = read_query(request, ListQuery)
@@ -146,7 +146,7 @@ class TokenRoutes:
         """A picture of the token, drawn from the bytes of its mint.
 
         Returns a picture of the token as SVG, drawn from the bytes of its mint: always the same,
-        and not its logo. Costs nothing; 60 requests a minute and address.
+        and not its logo. Costs nothing; at most 60 requests a minute from one address.
         """
         await self.limit.pass_through(request)
         picture = icon_of(mint_of(request.path_params["tokenAddress"]))
@@ -165,7 +165,7 @@ def token_operations(
 
 
 def _page(listed: ListedTokens, asked: ListQuery, question: ListQuestion) -> TokenPage:
-    """Return the page of *listed* for *question*, which was parsed from *asked*."""
+    """Return the page of *listed* that *question* selects; *question* was parsed from *asked*."""
     page = listed.page(question)
     return TokenPage(
         tokens=[ListedToken.of(line) for line in page.lines],
@@ -176,9 +176,9 @@ def _page(listed: ListedTokens, asked: ListQuery, question: ListQuestion) -> Tok
 
 
 def _place(asked: ListQuery) -> ListPlace | None:
-    """Return the end of the previous page; None for the first page.
+    """Return the end of the previous page, from the cursor in *asked*; None for the first page.
 
-    Raises BadRequest for an invalid cursor, or one of another list.
+    Raises BadRequest for an invalid cursor, or one of a list with another query or order.
     """
     if not asked.cursor:
         return None

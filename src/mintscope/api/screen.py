@@ -122,7 +122,7 @@ class ScreenPage(wire.Wire):
 
 
 class ScreenPosition(msgspec.Struct, tag="screen", frozen=True):
-    """The end of a page, with a digest of its condition and order."""
+    """The position of the last token of a page, and a digest of the condition and the order."""
 
     digest: str
     value: float | None
@@ -140,7 +140,7 @@ KEY_DIGITS: Final = 16
 
 
 class ReadScreen(NamedTuple):
-    """A parsed request for a screen, and the digest that its cursors contain."""
+    """A parsed request for a screen, and the digest that the cursors of its pages contain."""
 
     question: ScreenQuestion
     digest: str
@@ -148,7 +148,7 @@ class ReadScreen(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScreenRoutes:
-    """The routes of screens, built on *v1*.
+    """The routes of screens, which use the gate, the sale and other parts of *v1*.
 
     follows_files   returns whether blocks come from files, whose times replace the clock
     """
@@ -224,7 +224,7 @@ class ScreenRoutes:
         return Response(200, body)
 
     async def _work(self, request: Request, read: ReadScreen) -> Delivered:
-        """Return a page of the newest list, and its cost."""
+        """Return the page of the newest list that *read* requests, and its cost in credits."""
         listed = self.lists.newest()
         page = await asyncio.to_thread(made_page, listed, read)
         age_ms = max(0, self.v1.clock.now() - page.as_of * SECOND_MS)
@@ -260,7 +260,7 @@ def made_page(listed: ListedTokens, read: ReadScreen) -> ScreenPage:
 
 
 def read_screen(asked: ScreenQuery) -> ReadScreen:
-    """Return *asked*, parsed, with the digest of its cursors.  Raises BadRequest."""
+    """Return *asked*, parsed, with the digest for its cursors.  Raises BadRequest."""
     condition = _condition(asked.where)
     sort = _field("sort", asked.sort)
     names = [_field("fields", name) for name in asked.fields]
@@ -298,9 +298,9 @@ def _field(where: str, name: str) -> str:
 
 
 def _place(cursor: str, digest: str) -> Place | None:
-    """Return the end of the previous page; None for the first page.
+    """Return the end of the previous page, from *cursor*; None for the first page.
 
-    Raises BadRequest for an invalid cursor, or one of another screen.
+    Raises BadRequest for an invalid cursor, or one of a screen with another condition or order.
     """
     if not cursor:
         return None

@@ -1,9 +1,9 @@
 """Endpoint /v1/stream: admission, events, paid minutes.
 
 If the client leaves, a started minute stays paid, unless no event was sent in it.  If the service
-ends the stream, it gives the minute back unless a report was sent in it; `end` has the number of
-credits.  If the process dies, another process gives the minute back, unless the store knows that
-the minute stays paid.
+ends the stream, it gives the credits of the minute back, unless a report was sent in it; the event
+`end` has their number.  If the process dies, another process gives these credits back, unless the
+store has recorded that the minute stays paid.
 """
 
 from collections.abc import Awaitable, Callable
@@ -88,7 +88,7 @@ RETRY_MS: Final = 2_000  # time until a browser reconnects, unless `end` has ano
 
 
 class PaidMinutes:
-    """Pays for each minute of a stream; *debited* is the debit of the first minute.
+    """Takes the credits for each minute of a stream; *debited* is the debit of the first minute.
 
     take        takes the credits of a minute; raises ServiceError if it cannot take them
     give_back   gives credits back, each at most once
@@ -107,7 +107,7 @@ class PaidMinutes:
         self._retry_ms: int | None = RETRY_MS  # sent with the first event only
 
     def begin(self, stream: EventStream) -> None:
-        """Begin a period of *stream*, and send it the event for the paid minute."""
+        """Begin a period of *stream*, and send the event `minute` for the paid minute."""
         assert self._paid is not None
         stream.begin_period()  # writes nothing, so `minute` precedes the first report
         minute = MinuteEvent(
@@ -144,7 +144,7 @@ class PaidMinutes:
             self._note_sent(self._paid)
 
     def returned_count(self, stream: EventStream) -> int:
-        """Mark the credits of the minute as owed if no report was sent; return their number."""
+        """If the minute has had no report, mark its credits as owed; return their number, or 0."""
         paid = self._paid
         if paid is None or stream.has_reported:
             return 0
@@ -153,7 +153,11 @@ class PaidMinutes:
         return paid.debit.credit_count
 
     async def settle(self, stream: EventStream) -> None:
-        """Give back the credits owed, once *stream* has ended."""
+        """After *stream* has ended, give back the credits owed, if any.
+
+        The credits of a minute in which nothing was sent are owed, too.  If no credits are owed,
+        record that the minute stays paid.
+        """
         owed = self._owed
         if owed is None and self._paid is not None and not stream.has_written:
             owed = self._paid
@@ -176,7 +180,7 @@ HEADERS: Final[tuple[Header, ...]] = (
 
 @dataclass(frozen=True, slots=True)
 class StreamRoute:
-    """Sells streams at one credit per mint and minute, built on *v1*."""
+    """Sells streams at one credit per mint and minute, with the gate and other parts of *v1*."""
 
     streams: Streams
     v1: V1
@@ -244,7 +248,7 @@ class StreamRoute:
         kind: ReportKind,
         outlet: Outlet,
     ) -> None:
-        """Send changes until the stream ends, then give back the credits of an unsent minute."""
+        """Send changes to *outlet* until the stream ends, and then settle the last minute."""
         stream = EventStream(
             outlet,
             mints,
@@ -287,9 +291,9 @@ class StreamRoute:
 
 
 def _since(request: Request) -> int | None:
-    """Return the position to resume from; None without a valid one.
+    """Return the position of the log in Last-Event-ID; None without a valid one.
 
-    A position of another log is harmless: the client gets snapshots anyway.
+    A position of another log is harmless: the client then gets snapshots.
     """
     text = request.value(LAST_EVENT_ID)
     # `isdigit` is also true for signs such as a superscript 2, which `int` cannot read.

@@ -426,8 +426,8 @@ def metadata_of(
 ) -> Metadata:
     """Return the *facts* of *mint* as of *now*.
 
-    look_alike_of   a token with more volume whose name or symbol looks the same; None if there is
-                    none
+    look_alike_of   a token with more volume whose name or symbol looks the same; None if no token
+                    is known to look the same
     """
     scaled = facts.scaled_ui_amount
     announced = None if scaled is None else scaled.announced(now)

@@ -79,7 +79,7 @@ mint_of: Final = lru_cache(maxsize=10_000)(parse_mint)  # a few mints are reques
 class Freshness:
     """Data older than *degraded_after_s* is marked; data older than *stale_after_s* is not sold.
 
-    idle_after_s   a token is idle if the data is new, but its price is older than this
+    idle_after_s   a token is marked as idle if the data is new, but its price is older than this
     """
 
     degraded_after_s: float = DEGRADED_AFTER_S
@@ -99,14 +99,14 @@ class Freshness:
         return report.age_ms <= self.stale_after_s * 1000
 
     def is_idle(self, report: ReadReport) -> bool:
-        """Return whether the price in *report* is known to be older than *idle_after_s*."""
+        """Return whether the price in *report* is known to be older than `idle_after_s`."""
         price_age_ms = report.price_age_ms
         return price_age_ms is not None and price_age_ms > self.idle_after_s * 1000
 
     def headers(
         self, *, slot: int, age_ms: int, is_idle: bool = False, cache: Header = PRIVATE
     ) -> tuple[Header, ...]:
-        """Return the headers for a report's freshness and caching."""
+        """Return the headers of a report: *cache*, slot, age, and live, degraded or idle."""
         is_live = age_ms <= self.degraded_after_s * 1000
         return (
             cache,
@@ -208,7 +208,7 @@ class V1:
     ) -> ReadReport:
         """Return the past report of *mint* at *moment*.
 
-        Raises a ServiceError with the reason if there is none; a header also has the reason.
+        If there is no report, raises a ServiceError with the reason, and adds X-Token-Status.
         """
         try:
             kind = kind_of(asked)
@@ -232,15 +232,18 @@ class V1:
         return Response(304, headers=())
 
     async def _read(self, request: Request, mint: Mint, kind: ReportKind) -> Delivered:
-        """Return a report that may be sold.  Raises ServiceError if there is none."""
+        """Return the report of *mint* for a sale.
+
+        Raises ServiceError if no report may be sold, or if the client has left.
+        """
         report = await self.read_fresh(request, mint, kind)
         request.expect_client()  # the charge follows: a client that has left must not pay
         return Delivered(report)
 
     async def read_fresh(self, request: Request, mint: Mint, kind: ReportKind) -> ReadReport:
-        """Return a report that is fresh enough to be sold.
+        """Return the report of *mint*, which is fresh enough to be sold.
 
-        Raises a ServiceError with the reason if there is none; a header also has the reason.
+        If there is no such report, raises a ServiceError with the reason, and adds X-Token-Status.
         """
         try:
             report = await self.reports.read(mint, kind)
@@ -280,8 +283,8 @@ async def read_past_report(
 ) -> ReadReport:
     """Return the report of *mint* as it was at *moment*.
 
-    Raises TokenNotFound, and InsufficientData, which has the time of the oldest possible report if
-    it is known.
+    Raises TokenNotFound, and InsufficientData, whose message has the time of the oldest possible
+    report, if that time is known.
     """
     if series is None:
         raise errors.InsufficientData("This service keeps no past reports.")
@@ -298,7 +301,10 @@ async def read_past_report(
 
 
 def moment_of(at: str) -> Moment:
-    """Return the moment in *at*.  Raises BadRequest."""
+    """Return the time or slot that *at* contains: `1763460000` or `slot:380000000`.
+
+    Raises BadRequest.
+    """
     found = MOMENT.fullmatch(at)
     if found is None:
         raise errors.BadRequest(
@@ -319,7 +325,7 @@ def _reach_said(moment: Moment, reach: OutOfReach) -> str:
 
 
 def token_status(failure: errors.ServiceError) -> Header:
-    """Return the header with the reason why there is no report."""
+    """Return X-Token-Status, the header with the reason *failure* why there is no report."""
     return (b"x-token-status", TOKEN_STATUS.get(failure.code, UNAVAILABLE))
 
 
@@ -370,7 +376,7 @@ class ReportBatch(Wire):
 
 @dataclass(frozen=True, slots=True)
 class BatchRoute:
-    """Sells several reports in one request, built on *v1*."""
+    """Sells several reports in one request, with the gate and other parts of *v1*."""
 
     v1: V1
 
@@ -412,7 +418,10 @@ class BatchRoute:
     async def _read_all(
         self, request: Request, caller: Caller, mints: Sequence[Mint], kind: ReportKind
     ) -> Delivered:
-        """Return all lines in one body, as fresh as the oldest report, and their cost."""
+        """Return the reports and errors of *mints* in one body, and their cost in credits.
+
+        The slot and the age of the body are those of the oldest report.
+        """
         if kind != PLAIN or not all(map(self.v1.reports.ready, mints)):
             await self._expect_credits(request, caller, mints, kind)
         found = await self._read_each(mints, kind)
@@ -435,8 +444,8 @@ class BatchRoute:
     ) -> None:
         """Raise CheckoutRefused if the client cannot pay for the reports of *mints*.
 
-        The number of reports is known only once they are read.  To read further timeframes is
-        costly, so for a client with few credits the reports are first counted without them.
+        The number of reports is known only after a read.  To read further timeframes is costly, so
+        for a client with few credits the reports are first read and counted without timeframes.
         """
         expect = partial(self.v1.resource_server.expect_credits, request, caller, ORDER)
         await expect(1)
@@ -454,7 +463,7 @@ class BatchRoute:
         return await asyncio.gather(*(self._read(mint, kind) for mint in mints))
 
     async def _read(self, mint: Mint, kind: ReportKind) -> ReadReport | errors.ServiceError:
-        """Return a report that may be sold, or the error that explains its absence."""
+        """Return the report of *mint*, or the error that explains why it cannot be sold."""
         try:
             ready = self.v1.reports.ready(mint) if kind == PLAIN else None
             report = ready or await self.v1.reports.read(mint, kind)
@@ -465,9 +474,9 @@ class BatchRoute:
 
 
 def _newest(reports: Iterable[ReadReport]) -> int | None:
-    """Return the age of the newest price in *reports*, in ms.
+    """Return the age of the newest price in *reports*, in milliseconds.
 
-    Returns None if any age is unknown, or if there are no reports.
+    Returns None if the age of any price is unknown, or if there are no reports.
     """
     ages = [each.price_age_ms for each in reports]
     known = [age for age in ages if age is not None]

@@ -1,9 +1,9 @@
 """The envelope, its bodies for credits and health, queries, and the cursors of pagination.
 
 `data` of the token endpoint is `market.report.TokenReport`, encoded where the
-reports are stored; its bytes are put into the envelope unchanged.
+reports are stored; these bytes are put into the envelope unchanged.
 
-Each field has its description and its range (`Annotated[int, msgspec.Meta(...)]`).  In a
+Each field of a body has a description and a range (`Annotated[int, msgspec.Meta(...)]`).  In a
 query, a list is one field with values separated by commas, or several fields of the same name,
 because clients generated from OpenAPI send either form.
 """
@@ -167,7 +167,7 @@ class BundleLine(Wire):
 
 
 class PricedIn(Wire):
-    """The same bundles, priced in another accepted token."""
+    """The prices of all bundles in another accepted token."""
 
     currency: Annotated[Currency, about("The token that these prices are in.")]
     bundles: Annotated[list[BundleLine], about("The bundles, the smallest first.")]
@@ -255,7 +255,7 @@ class Purchase(Wire, kw_only=True):
 
 
 class HistoryLine(Wire):
-    """An entry of a balance, other than a spend."""
+    """An entry in the history of a balance, other than a spend."""
 
     kind: Annotated[str, about("The kind of entry: payment, grant, top_up, rotate, ...", "payment")]
     credits: Annotated[int, about("The change in credits; negative if credits left.", 10)]
@@ -264,7 +264,7 @@ class HistoryLine(Wire):
 
 
 class DayLine(Wire):
-    """The credits that requests took on one day."""
+    """The credits that requests took on one day, less those given back on that day."""
 
     day: Annotated[int, about("When the day began, in UTC, Unix seconds.", 1_763_424_000)]
     credits: Annotated[int, about("Credits taken, less what was given back.", 3)]
@@ -321,7 +321,7 @@ class Proof(Claimed):
 
 
 class MissedCalls(Wire):
-    """A program, and its recently missed calls."""
+    """A program, and the number of its recent calls that could not be read."""
 
     program: Annotated[
         str, about("Its name, or address if unnamed; other: the rest.", "raydium_clmm")
@@ -404,7 +404,7 @@ def success_with_body(data: bytes, *, at: UnixMs, request_id: bytes) -> bytes:
 
 
 def health_coverage(coverage: Coverage | None) -> HealthCoverage | msgspec.UnsetType:
-    """Return the coverage in the form of /v1/health; UNSET for None."""
+    """Return *coverage* in the form of /v1/health; UNSET if *coverage* is None."""
     if coverage is None:
         return msgspec.UNSET
     return HealthCoverage(
@@ -426,13 +426,13 @@ def health_coverage(coverage: Coverage | None) -> HealthCoverage | msgspec.Unset
 
 
 def error_body(error: ServiceError) -> ErrorBody:
-    """Return the body of *error*, with the payment terms of *error* as `details`, if any."""
+    """Return `error` of a response body: code, message and, if *error* has any, payment terms."""
     details = error.details if isinstance(error.details, HowToPay) else msgspec.UNSET
     return ErrorBody(code=error.code, message=str(error), details=details)
 
 
 def envelope_of(error: ServiceError, at: UnixMs, request_id: bytes) -> Failure:
-    """Return the envelope for *error*."""
+    """Return the body of a response that reports *error*, in the envelope."""
     body = error_body(error)
     is_for_sale = isinstance(body.details, HowToPay) and bool(body.details.accepts)
     return Failure(
@@ -483,7 +483,8 @@ class QueryField(NamedTuple):
 
     values    all of them if the field is an enumeration or a boolean; otherwise empty
     is_list   whether the field is a list; *values* and *range* are then those of an item
-    range     the range of an integer, as text for messages, or ""; None for other types
+    range     the range of an integer, as text for messages; "" for an integer without a range;
+              None for other types
     """
 
     values: Sequence[str]
@@ -493,7 +494,7 @@ class QueryField(NamedTuple):
 
 @cache
 def query_fields(shape: type[msgspec.Struct]) -> Mapping[str, QueryField]:
-    """Return the fields of *shape* by their names."""
+    """Return the accepted values of each field of the query *shape*, by the name of the field."""
     shapes = msgspec.json.schema_components((shape,))[1]
     found: dict[str, QueryField] = {}
     for name, field in shapes[shape.__name__]["properties"].items():
@@ -517,7 +518,7 @@ def _fields(request: Request) -> list[tuple[str, str]]:
 def _names(
     shape: type[msgspec.Struct],
 ) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
-    """Return the names of all fields, of the list fields, and of the fields that may be empty."""
+    """Return the names of all fields, of the lists, and of the lists that may be empty."""
     properties = msgspec.json.schema(shape)["$defs"][shape.__name__]["properties"]
     lists = [name for name, field in properties.items() if field.get("type") == "array"]
     optional = [name for name in lists if properties[name].get("default") == []]
@@ -561,7 +562,7 @@ Position = TypeVar("Position", bound=msgspec.Struct)
 
 
 def encode_cursor(position: msgspec.Struct) -> str:
-    """Return *position*, the end of a page, as a cursor for the query."""
+    """Return the cursor that encodes *position*, the end of a page."""
     return urlsafe_b64encode(msgspec.json.encode(position)).decode().rstrip("=")
 
 

@@ -121,13 +121,13 @@ def screen_resource(query: msgspec.Struct, shape: type[msgspec.Struct]) -> Resou
 
 
 def _named(query: msgspec.Struct) -> str:
-    """Return the values of *query* that are not defaults, or their digest if they are long."""
+    """Return *query* as the text of a URL query, without defaults; if it is long, its digest."""
     asked = _asked(query)
     return f"sha256={sha256(asked.encode()).hexdigest()}" if len(asked) > QUERY_MAX else asked
 
 
 def _asked(query: msgspec.Struct) -> str:
-    """Return the values of *query* that are not defaults."""
+    """Return *query* as the text of a URL query, without values that are defaults."""
     # With and without a default in its query, a resource is the same: one quote, one cached page.
     return urlencode(
         [
@@ -140,7 +140,7 @@ def _asked(query: msgspec.Struct) -> str:
 
 @cache  # without it, each call reads annotations: 10 % of the time of a request for candles
 def _defaults(shape: type[msgspec.Struct]) -> list[tuple[str, str, Any]]:
-    """Return each field of *shape*: its attribute, its name in a query and its default."""
+    """Return attribute, name in a query and default of each field of *shape*."""
     return [
         (
             field.name,
@@ -164,7 +164,7 @@ NEWEST_PAGES: Final = [
 
 
 def bundle_offers() -> Iterator[SoldItem]:
-    """Return the offers of all bundles."""
+    """Return an iterator over the offers of all bundles."""
     return (SoldItem(bundle_resource(bundle), bundle.credits) for bundle in BUNDLES)
 
 
@@ -193,7 +193,7 @@ def how_to_pay(  # noqa: PLR0913 - one argument for each part
 ) -> HowToPay:
     """Return the details of a 402 body, for clients that cannot read its header.
 
-    trial   the path of the free trial; None if there is none
+    trial   the path of the free trial; None if the route has no trial
     more    x402 extensions, in addition to the one of *advert*
     """
     accepts = [
@@ -231,7 +231,7 @@ UNPAID: Final = "Payment required"
 
 
 class ResourceServer:
-    """Sells through the checkout; raises each refusal as a ServiceError with its headers."""
+    """Sells answers and credits through the checkout; raises each refusal as a ServiceError."""
 
     def __init__(
         self,
@@ -294,9 +294,9 @@ class ResourceServer:
     ) -> None:
         """Raise CheckoutRefused if the balance, or the rest of the cap, is below *credit_count*.
 
-        It is not raised if the answer was bought earlier with the same key.  Raises the errors of
-        `Gate.payer` and `SignIns.authorize`, too.  Call this before each step of work whose cost
-        becomes known step by step.
+        CheckoutRefused is not raised if the answer was bought earlier with the Idempotency-Key of
+        *request*.  Raises the errors of `Gate.payer` and `SignIns.authorize`, too.  If the cost of
+        some work becomes known step by step, call this before each step.
         """
         if _signs_in(request, caller):
             charge = await self._sign_ins.authorize(request, order)
@@ -305,7 +305,7 @@ class ResourceServer:
         await charge.expect(credit_count)
 
     async def _settle(self, request: Request, charge: Charge, work: Work) -> Receipt:
-        """Settle *charge*; if its answer was bought earlier and is cached, return it again."""
+        """Settle *charge* for the result of *work*, or for the answer cached under the same key."""
         name = charge.once if isinstance(charge, CreditCharge) else None
         if name is None:
             return await charge.settle(work)
@@ -380,7 +380,7 @@ class ResourceServer:
         """Settle the payment for the result of *wanted*, and return the settled payment.
 
         wanted   returns the credits to sell, and the account to which they are added
-        Raises ServiceError: PriceUnavailable if there is no price, or the reason of a refusal.
+        Raises   PriceUnavailable without sales or a price, or the ServiceError for a refusal
         """
         if self._merchant is None:
             raise PriceUnavailable(failures.NO_SALES)
@@ -468,9 +468,9 @@ class ResourceServer:
         unpaid: str = failures.NOTHING_PRESENTED,
         more: Mapping[str, Any] = NO_MORE,
     ) -> ServiceError:
-        """Add the headers of *refused* to the response, and return its error.
+        """Add the headers for *refused* to the response, and return the error to raise.
 
-        more    extensions of the demand, in addition to the usual ones
+        more    x402 extensions of the 402, in addition to the usual ones
         """
         headers = request.response_headers
         cause = refused.cause
@@ -548,9 +548,9 @@ def is_bare(request: Request, caller: Caller) -> bool:
 
 
 def _signs_in(request: Request, caller: Caller) -> bool:
-    """Return whether *request* has a wallet's signature and no payment.
+    """Return whether *request* has a sign-in and no payment.
 
-    Raises BadRequest if it has a signature and Authorization, but no payment.
+    Raises BadRequest if *request* has a sign-in and Authorization, but no payment.
     """
     if SIGN_IN_HEADER not in request.headers or request.has_payment():
         return False  # a client without credits pays, and may send its earlier headers again
@@ -560,7 +560,7 @@ def _signs_in(request: Request, caller: Caller) -> bool:
 
 
 def _number(request: Request) -> int | None:
-    """Return the number of the requested endpoint, which debits store; None if it has none."""
+    """Return the number with which debits record the requested endpoint; None if it has none."""
     found = request.found
     return NUMBERS.get(f"{found.method} {found.path}") if isinstance(found, Route) else None
 
@@ -577,7 +577,7 @@ def _presented(request: Request) -> Presented:
 def _redelivery_key(request: Request, presented: Presented) -> str | None:
     """Return the client's Idempotency-Key or payment identifier as its redelivery key, or None.
 
-    Raises BadRequest if both are there and differ, and for an invalid Idempotency-Key.
+    Raises BadRequest if both are present and differ, and for an invalid Idempotency-Key.
     """
     key = idempotency_key(request)
     if key is None or presented.identifier is None:
@@ -588,7 +588,7 @@ def _redelivery_key(request: Request, presented: Presented) -> str | None:
 
 
 def _for_holder(request: Request, order: Order) -> Order:
-    """Return *order* with the Idempotency-Key of the request as its key, if there is one.
+    """Return *order* with the Idempotency-Key of *request* as its key, if *request* has one.
 
     Raises BadRequest for an invalid key, before anything is paid.
     """

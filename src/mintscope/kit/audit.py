@@ -1,4 +1,4 @@
-"""Actors and events of the audit log, and the series of hourly values."""
+"""Actors and events of the audit log, and the names of the series of hourly values."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -55,7 +55,10 @@ HOURS_KEPT: Final = 31 * 24
 
 
 class HourSeries(StrEnum):
-    """Hourly values besides requests: sums, except LAG_MS (a maximum) and FUND (the last value)."""
+    """Series of a value per hour: sums, except LAG_MS (a maximum) and FUND (the last value).
+
+    Requests have series of their own, see `requests_of`.
+    """
 
     PAID = "paid"  # payments, counted in the hour in which their purchase was issued
     CREDITS_SOLD = "credits_sold"

@@ -56,7 +56,7 @@ Keep: TypeAlias = Callable[[Results], Awaitable[None]]
 
 @dataclass(slots=True)
 class _Trouble:
-    """A failing check: the time of its first failure, and the last logged reason or ""."""
+    """A failing check: the time of its first failure, and the last logged reason ("" if none)."""
 
     since_s: float
     logged: str = ""
@@ -78,13 +78,13 @@ class CheckWatch:
         self._began_s = self.clock.monotonic_s()
 
     async def run(self) -> None:
-        """Run all checks every LOOK_S until cancelled."""
+        """Run all checks every LOOK_S seconds until cancelled."""
         while True:
             await self.look()
             await asyncio.sleep(LOOK_S)
 
     async def look(self) -> None:
-        """Run every check once."""
+        """Run every check once; log changes and update the metrics."""
         results = await self.check()
         for name, said in results.items():
             self._note(name, said)
@@ -110,7 +110,7 @@ class CheckWatch:
             log.warning("check_fails", check=name, reason=said, runbook=f"{RUNBOOK}#{name}")
 
     async def _keep_failing(self, failing: Results) -> None:
-        """Store *failing*, unless the stored failures are the same except for numbers."""
+        """Store the failures *failing*, unless they differ from the stored ones only in numbers."""
         bare = {name: _bare(said) for name, said in failing.items()}
         if self.keep is None or bare == self._kept:
             return
@@ -161,7 +161,7 @@ class Attempts:
         self._failed_at_s = clock.monotonic_s()
 
     async def expect_success(self) -> None:
-        """Raise ServiceUnavailable if *failures_max* attempts in a row have failed."""
+        """Raise ServiceUnavailable if `failures_max` attempts in a row have failed."""
         succeeded, failed = self._counts()
         now_s = self._clock.monotonic_s()
         has_succeeded = succeeded != self._succeeded

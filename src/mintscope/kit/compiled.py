@@ -17,7 +17,7 @@ _waiting: Final[list["StandIn[..., Any]"]] = []
 
 
 class StandIn(Generic[P, R]):
-    """Takes the place of the function that *make* returns, until any stand-in is called."""
+    """Stands in for the compiled function that *make* returns, until any stand-in is called."""
 
     def __init__(self, make: Callable[[], Callable[P, R]]) -> None:
         self._make = make
@@ -25,11 +25,11 @@ class StandIn(Generic[P, R]):
         _waiting.append(self)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Make all functions if necessary, and call the function of this stand-in."""
+        """Compile all functions if necessary, and call the function of this stand-in."""
         return self._real()(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
-        """Return the attribute *name* of the function."""
+        """Return the attribute *name* of the compiled function."""
         if name.startswith("__"):  # Python itself looks up some, such as __wrapped__
             raise AttributeError(name)
         return getattr(self._real(), name)
@@ -42,12 +42,12 @@ class StandIn(Generic[P, R]):
         return self.made
 
     def make(self) -> None:
-        """Create the function that takes the place of this stand-in."""
+        """Create the compiled function that replaces this stand-in."""
         self.made = self._make()
 
 
 def _make_all() -> None:
-    """Make all functions, and put them in place of their stand-ins in all modules of mintscope."""
+    """Compile all functions, and replace their stand-ins in all modules of mintscope."""
     with _LOADING:
         while _waiting:
             _waiting[-1].make()  # if this fails, the next call tries again
@@ -69,7 +69,7 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def bulk_kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """Return a stand-in, as `kernel` does; *function* also releases the GIL while it runs."""
+    """Return a stand-in for *function*, which numba compiles so that it releases the GIL."""
     return StandIn(lambda: _compiled(function, nogil=True))
 
 

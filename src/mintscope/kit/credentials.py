@@ -82,7 +82,7 @@ def flaw_of_password(text: str) -> str | None:
 
 
 def passwords_in(url: str) -> Sequence[str]:
-    """Return the passwords in *url*, the address of a store: before the host, and in parameters."""
+    """Return the passwords in *url*, the URL of a store: before the host, and in parameters."""
     parts = urlsplit(url)
     named = [value for name, value in parse_qsl(parts.query) if name == "password"]
     return [*([] if not parts.password else [unquote(parts.password)]), *named]
@@ -147,7 +147,7 @@ def parse_root(text: str) -> Root:
 def rotated(roots: Iterable[Root], new: Root) -> Sequence[Root]:
     """Return *roots* and *new*, oldest first.
 
-    Roots that were replaced KEPT_S or longer before *new* signs are left out.
+    Roots that were replaced KEPT_S seconds or longer before *new* begins to sign are left out.
     """
     found = sorted([*roots, new])
     return [

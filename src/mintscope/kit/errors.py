@@ -20,7 +20,7 @@ ADDRESS_SHOWN_MAX: Final = 50
 
 
 class ErrorCode(StrEnum):
-    """The error codes: those of the specification first, then those of later decisions."""
+    """The error codes: those of the API's specification first, then codes that were added later."""
 
     INVALID_TOKEN_ADDRESS = "INVALID_TOKEN_ADDRESS"
     TOKEN_NOT_FOUND = "TOKEN_NOT_FOUND"
@@ -277,7 +277,7 @@ class PayloadTooLarge(ServiceError, code=ErrorCode.PAYLOAD_TOO_LARGE):
 
 
 class HeadersTooLarge(ServiceError, code=ErrorCode.HEADERS_TOO_LARGE):
-    """The address is too long, or the headers are too many or too large."""
+    """The URL is too long, or the headers are too many or too large."""
 
 
 class InternalError(ServiceError, code=ErrorCode.INTERNAL_ERROR):
@@ -332,7 +332,7 @@ class Undecodable(ValueError):
 
 
 def decode_json(text: bytes | msgspec.Raw, decoder: "msgspec.json.Decoder[T]") -> T:
-    """Return the value in *text*.  Raises no error but Undecodable."""
+    """Return the value in *text*; raise Undecodable for any flaw of *text*."""
     try:
         return decoder.decode(text)
     except UNPARSABLE as cause:
@@ -340,7 +340,7 @@ def decode_json(text: bytes | msgspec.Raw, decoder: "msgspec.json.Decoder[T]") -
 
 
 class _Guard:
-    """Implements `parsed_by_others`; a class takes half the time of a generator."""
+    """The context manager of `parsed_by_others`; a generator would take twice the time."""
 
     def __enter__(self) -> None:
         """Do nothing."""
@@ -359,7 +359,7 @@ _GUARD: Final = _Guard()
 
 
 def parsed_by_others() -> AbstractContextManager[None]:
-    """Raise Undecodable for any error in the block, where a library parses untrusted bytes."""
+    """Raise Undecodable for any error in the `with` block, which parses untrusted bytes."""
     # Libraries raise errors that they do not document.  A panic of a Rust library is not an
     # Exception, so it would end the calling task.
     return _GUARD

@@ -17,7 +17,7 @@ class FairQueue:
         self._is_taken = False
 
     async def next(self) -> None:
-        """Wait for an iteration that no other caller has, unless the current one is free."""
+        """Return at once if no caller has taken the current iteration, or else in a later one."""
         if self.take():
             return
         turn = asyncio.get_running_loop().create_future()
@@ -32,7 +32,7 @@ class FairQueue:
         await turn
 
     def take(self) -> bool:
-        """Take the current iteration; return False if another caller has it."""
+        """Take the current iteration, and return True; return False if it is already taken."""
         if self._is_taken:
             return False
         self._is_taken = True
@@ -40,7 +40,7 @@ class FairQueue:
         return True
 
     def wait(self, go_on: Callable[[], bool]) -> None:
-        """Call *go_on* in a later iteration; it returns False if it does not need the iteration.
+        """Call *go_on* in a later iteration; *go_on* returns whether it has used the iteration.
 
         Use this only after `take` has returned False: otherwise *go_on* may never be called.
         """

@@ -41,7 +41,7 @@ def _user_name(number: int) -> str:
 
 
 def give_to_owner(path: Path) -> None:
-    """If this process runs as root, give the new *path* to the owner of its folder."""
+    """If this process runs as root, make the owner of the folder of *path* the owner of *path*."""
     # Otherwise the service could not open files that a command has created as root.  Symbolic links
     # are not followed, because the owner of the folder could use one to obtain a file of root.  If
     # a network share refuses the change, root stays the owner.
@@ -52,7 +52,7 @@ def give_to_owner(path: Path) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Create *path* and its missing parents; only their owner can open them."""
+    """Create the folder *path* and its missing parents, which only their owner can open."""
     lacking = [each for each in (path, *path.parents) if not each.exists()]
     for each in reversed(lacking):
         each.mkdir(mode=0o700, exist_ok=True)

@@ -74,7 +74,7 @@ class Limiter(Protocol):
 
 
 async def take_all(windows: Sequence[tuple[Limiter, LimitKey]]) -> Denied | None:
-    """Take one admission from each window, or none at all; return the first denial, or None."""
+    """Count one request in each window, or in none: return the first denial; None if admitted."""
     for number, (window, key) in enumerate(windows):
         verdict = await window.take(key)
         if isinstance(verdict, Denied):
@@ -104,7 +104,10 @@ class MemoryLimits:
         self._windows: dict[str, MovingWindow] = {}
 
     def limiter(self, limit: Limit, *, window: str | None = None) -> Limiter:
-        """Return the moving window named *window*, as `Limits.limiter` does."""
+        """Return the moving window named *window*; None means the name of *limit*.
+
+        Raises ValueError if the window has another limit.
+        """
         name = window or limit.name
         made = self._windows.setdefault(name, MovingWindow(limit, self._clock))
         if made.limit != limit:
@@ -155,7 +158,7 @@ class MovingWindow:
         return max(0, self.limit.count - counted)
 
     def take_now(self, key: LimitKey) -> Admitted | Denied:
-        """Do the same as `take`, without a coroutine."""
+        """Admit and count one request of *key* if the limit allows it; not a coroutine."""
         now = self._clock.monotonic_s()
         window_s = self.limit.window_s
         admitted = self._young.get(key) or self._admitted(key, now)
@@ -167,7 +170,7 @@ class MovingWindow:
         return Admitted(self.limit.count - len(admitted), ceil(window_s - (now - admitted[0])))
 
     def give_back_now(self, key: LimitKey) -> None:
-        """Do the same as `give_back`, without a coroutine."""
+        """Remove the newest admitted request of *key* from the count; not a coroutine."""
         admitted = self._young.get(key) or self._old.get(key)
         if not admitted:
             return
@@ -184,7 +187,7 @@ class MovingWindow:
         return self._clock.monotonic_s() - admitted[-1] < self.limit.window_s
 
     def _admitted(self, key: LimitKey, now: float) -> "array[float]":
-        """Return the times at which *key* was admitted, oldest first."""
+        """Return the list of the times at which requests of *key* were admitted, oldest first."""
         admitted = self._young.get(key)
         if admitted is None:
             if (

@@ -45,7 +45,7 @@ class Machine:
     wal_bytes_max: int  # `expect_short_log` fails if a write-ahead log in *folder* is longer
 
     def measure(self) -> None:
-        """Make each export of metrics measure disk and memory."""
+        """From now on, measure free disk and memory at each export of metrics."""
         DISK_FREE_BYTES.measure(lambda: disk_free_bytes(self.folder))
         # A machine that does not report its memory exports no such metric.
         if memory_free_share() is not None:
@@ -110,7 +110,7 @@ def memory_free_share() -> float | None:
 
 
 def _free_of_group() -> float | None:
-    """Return the free share of the memory limit of this process's cgroup (v2); None: no limit."""
+    """Return the free share of this process's cgroup (v2) memory limit; None without a limit."""
     named = next(
         line for line in GROUP_OF_PROCESS.read_text().splitlines() if line.startswith("0::")
     )
@@ -142,7 +142,7 @@ PATH: Final = "/healthz"
 
 
 class PublicAddress:
-    """Checks the public address and its certificate by a request every EVERY_S."""
+    """Checks the public URL and its certificate by a request every EVERY_S seconds."""
 
     def __init__(
         self,
@@ -163,13 +163,13 @@ class PublicAddress:
         self._trouble: str | None = None
 
     async def run(self) -> None:
-        """Send requests until cancelled."""
+        """Send a request every EVERY_S seconds until cancelled."""
         while True:
             await self.look()
             await asyncio.sleep(EVERY_S)
 
     async def look(self) -> None:
-        """Send one request, and store the fault that its response shows; None without a fault."""
+        """Send one request, and store the fault that it has found, or None."""
         try:
             async with asyncio.timeout(TIMEOUT_S):
                 self._trouble = await self._ask()
@@ -240,7 +240,7 @@ MADV_DONTNEED: Final = 4  # from mman.h
 
 
 async def give_memory_back() -> None:
-    """Give free memory back to the system every PAUSE_S until cancelled."""
+    """Give free memory back to the system every PAUSE_S seconds until cancelled."""
     while True:
         await asyncio.sleep(PAUSE_S)
         await asyncio.to_thread(trim)
@@ -300,9 +300,9 @@ def freeze_startup_objects() -> None:
 
 
 def expect_batches() -> None:
-    """Do `freeze_startup_objects`, and make garbage collections rare.
+    """Call `freeze_startup_objects`, and make garbage collections rare.
 
-    Otherwise they take a third of the fold's time.
+    Otherwise garbage collections take a third of the time of a fold of swaps into candles.
     """
     freeze_startup_objects()
     gc.set_threshold(BATCH_OBJECTS)

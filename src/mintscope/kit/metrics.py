@@ -51,7 +51,7 @@ class SetGauge(Gauge):
         super().set(value)
 
     def measure(self, value: Callable[[], float]) -> None:
-        """Export the gauge; each export calls *value* for its value."""
+        """From now on, export the gauge with the result of *value* at each export."""
         self._is_set = True
         self.set_function(value)
 
@@ -304,7 +304,7 @@ class RequestTally(Collector):
         self._sums_s: dict[tuple[str, int], float] = {}
 
     def count(self, route: str, status: int, elapsed_s: float) -> None:
-        """Count one response, and report its span."""
+        """Count one response, and report its span if spans are traced."""
         key = (route, status)
         if key not in self._counts:
             self._counts[key] = [0] * (len(self.BOUNDS_S) + 1)

@@ -63,7 +63,7 @@ def about(
     """Return the description of a field for `Annotated`: its meaning with its unit, and examples.
 
     form         the JSON Schema `format` of a text; None: no format
-    instead_of   the JSON name of the field that is absent if this one is present; "": there is none
+    instead_of   the JSON name of the field that is absent if this one is present; "": no field
     """
     more = {} if form is None else {"format": form}
     if instead_of:

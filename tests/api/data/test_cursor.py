@@ -1,4 +1,4 @@
-"""Cursors come back from clients, who may write anything into them."""
+"""Clients send cursors back, and may write anything into them."""
 
 from base64 import urlsafe_b64encode
 
@@ -29,7 +29,7 @@ def test_the_largest_and_smallest_64_bit_numbers_are_accepted(number: int) -> No
 
 @pytest.mark.parametrize(("size", "is_taken"), [(384, True), (385, False)])
 def test_a_cursor_of_more_than_512_characters_is_refused(size: int, *, is_taken: bool) -> None:
-    """Base64 turns 384 bytes into 512 characters."""
+    """Base64 encodes 384 bytes of a cursor as 512 characters."""
     place = EventPosition(event_id=7)
     text = urlsafe_b64encode(msgspec.json.encode(place).ljust(size)).decode().rstrip("=")
     if is_taken:

@@ -1,4 +1,4 @@
-"""Queries and cursors: errors are reported, and change nothing."""
+"""Queries and cursors: invalid ones are refused with an error, and change nothing."""
 
 from enum import StrEnum
 from typing import Annotated, Any, Literal

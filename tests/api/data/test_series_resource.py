@@ -1,4 +1,4 @@
-"""The resource in a payment for a page of data: the path and the query of the request."""
+"""A payment for a page of a series names its resource: the path and query of the request."""
 
 from mintscope.api.series.wire import CandlesQuery, IndicatorsQuery, SwapsQuery
 from mintscope.api.x402 import series_resource

@@ -1,4 +1,4 @@
-"""The server's work for every route: streams, HEAD, CORS, compression, entity tags."""
+"""The application's work for every route: streams, HEAD, CORS, compression, entity tags."""
 
 import asyncio
 import gzip

@@ -1,4 +1,4 @@
-"""Messages for a body of a wrong shape: all kinds of flaws that msgspec finds."""
+"""Error messages for a body of the wrong shape, for every kind of flaw that msgspec finds."""
 
 import json
 from enum import Enum

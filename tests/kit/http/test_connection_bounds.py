@@ -1,4 +1,4 @@
-"""Bounds of connections: their number, their waiting requests, their incomplete requests."""
+"""Limits of the number of connections, and of waiting and incomplete requests on them."""
 
 import asyncio
 import gc
@@ -127,7 +127,7 @@ def get(path: str) -> bytes:
 
 
 async def test_requests_received_before_a_429_wait_for_the_pause_and_keep_their_order() -> None:
-    """The first of them takes longer than the pause."""
+    """The first request after the 429 takes longer than the pause."""
     loop, has_begun = asyncio.get_running_loop(), asyncio.Event()
     gates = {path: asyncio.Event() for path in ("/limited", "/slow")}
     began_s: dict[str, float] = {}

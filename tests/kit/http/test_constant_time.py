@@ -1,4 +1,4 @@
-"""An answer waits for a moment that is set before the work begins, however the work ends."""
+"""An answer is sent at a time that is chosen before the work begins, however the work ends."""
 
 import secrets
 import time
@@ -14,7 +14,7 @@ from support.scenes.service import Service
 
 @pytest.fixture
 def moments(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The moments that answers waited for, on the machine's clock."""
+    """Replace the wait of answers; return a list of the times until which they would wait."""
     waited_for: list[float] = []
     monkeypatch.setattr(even_time, "_sleep_until", waited_for.append)
     return waited_for

@@ -1,4 +1,4 @@
-"""Requests that cost a server more than its client: headers, addresses, pieces, unread answers."""
+"""Requests that cost a server more than its client: headers, URLs, pieces, unread answers."""
 
 import asyncio
 import socket
@@ -79,7 +79,7 @@ async def test_a_waiting_request_with_too_many_headers_closes_the_connection(
 
 
 class Answers:
-    """An application that answers everything with a body of *size* bytes."""
+    """An application that answers every request with a body of *size* bytes."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -113,7 +113,7 @@ async def test_an_unread_answer_of_any_length_is_cut_off_without_an_error_in_the
 
 
 async def received(client: socket.socket) -> int:
-    """Return the number of bytes that still come, until the connection ends or is silent."""
+    """Return the number of bytes that *client* still receives, until 2 s have passed or the end."""
     count = 0
     with suppress(ConnectionError, TimeoutError):
         async with asyncio.timeout(2.0):

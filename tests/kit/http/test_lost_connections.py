@@ -1,4 +1,4 @@
-"""A connection that breaks at every byte of a purchase, over a real server."""
+"""A connection breaks after each number of bytes of the answer to a purchase, on a real server."""
 
 import asyncio
 import os
@@ -33,7 +33,10 @@ def request(payment: str, key: str) -> bytes:
 
 
 async def redeem(shop: SellingApi, payment: str, key: str) -> CreditToken:
-    """Send the whole payment again, and then copies of it without the key of the buyer."""
+    """Send *payment* again with *key*, and return the token of the answer.
+
+    Without *key*, or with another key, *payment* must be refused.
+    """
     answer = await shop.send("POST", PURCHASE, payment, key=key)
     assert answer.status_code == 201, answer.text
     for other in (None, "the-guess-of-a-stranger"):
@@ -70,7 +73,7 @@ async def test_a_request_that_is_cut_at_any_byte_costs_nothing(
 async def test_an_answer_that_is_cut_at_any_byte_is_sent_again(
     shop: SellingApi, server: Served, world: World
 ) -> None:
-    """Each cut of a 201 has a purchase of its own: the second answer has the token of the first.
+    """Each cut of a 201 is a separate purchase, whose second answer has the token of the first.
 
     `make storm` cuts at every byte, `make test` at every eighth.
     """
@@ -100,7 +103,10 @@ async def test_an_answer_that_is_cut_at_any_byte_is_sent_again(
 
 
 async def up_to(count: int, client: Client) -> bytes:
-    """Return *count* bytes; fewer if the answer is shorter, because signatures differ in length."""
+    """Return the first *count* bytes that *client* receives, or fewer if the answer is shorter.
+
+    The length of answers differs, because signatures differ in length.
+    """
     try:
         return await client.reader.readexactly(count)
     except asyncio.IncompleteReadError as whole:

@@ -1,4 +1,4 @@
-"""Input of strangers, over real connections.  Deadlines are shortened by configuration."""
+"""Untrusted input over real connections.  Time limits are shortened by configuration."""
 
 import asyncio
 import json
@@ -44,7 +44,7 @@ async def server(service: Service) -> AsyncIterator[Served]:
 
 
 async def refusal(server: Served, data: bytes) -> tuple[int, str]:
-    """Send *data*; return the one answer, after which the server must have closed."""
+    """Send *data*; return status and error code of the answer, then the server must close."""
     async with server.connection() as client:
         await client.send(data)
         status, headers, body = await client.answer()
@@ -90,7 +90,7 @@ async def test_malformed_or_ambiguous_http_is_400(server: Served, data: bytes) -
 
 
 def head_of(size: int) -> bytes:
-    """Return a request whose line and headers are *size* bytes by the bound's count."""
+    """Return a request whose URL and headers have *size* bytes, as the limit counts them."""
     path = b"/" + b"a" * 100
     fixed = len(path) + len(b"Host: x\r\n") + len(b"X: \r\n")
     return b"GET " + path + b" HTTP/1.1\r\nHost: x\r\nX: " + b"a" * (size - fixed) + b"\r\n\r\n"
@@ -443,7 +443,7 @@ async def test_a_proxy_may_open_any_number_of_connections(service: Service) -> N
 
 
 async def ask_without_reading(client: socket.socket) -> None:
-    """Send requests until the connection breaks."""
+    """Send requests without reading the answers, until the connection breaks."""
     while True:
         await asyncio.get_running_loop().sock_sendall(client, HEALTHZ * 50)
         await asyncio.sleep(0.02)

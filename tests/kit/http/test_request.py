@@ -1,4 +1,4 @@
-"""The body of a request is received once, however often it is read."""
+"""A request receives its body once, however often the body is read."""
 
 from collections.abc import MutableMapping
 from typing import Any

@@ -42,7 +42,7 @@ def client() -> Iterator[socket.socket]:
 
 
 async def fall_behind(client: socket.socket, streaming: Streaming, token: str) -> None:
-    """Open a stream with *client*, and trade until the server has noticed that it reads nothing."""
+    """Open a stream with *client*, which reads nothing, and trade until the server notices this."""
     loop = asyncio.get_running_loop()
     await loop.sock_connect(client, ("127.0.0.1", streaming.server.port))
     await loop.sock_sendall(client, request(token))

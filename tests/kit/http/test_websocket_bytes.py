@@ -1,4 +1,4 @@
-"""Input of strangers over a WebSocket: any bytes, any first message, in any pieces."""
+"""Untrusted input over a WebSocket: any bytes, any first message, in any pieces."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ MESSAGES = st.binary(max_size=200) | st.dictionaries(
 
 
 class FakeTransport(asyncio.Transport):
-    """Keeps the written bytes; must not be written to once it is closed."""
+    """A transport that records the written bytes, and fails if it is written to after `close`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class FakeTransport(asyncio.Transport):
 
 
 def frame(opcode: int, payload: bytes, *, is_last: bool = True) -> bytes:
-    """Return a frame of a client, whose mask is zero.  Source: RFC 6455 section 5.2."""
+    """Return a WebSocket frame of a client, with a mask of zeros.  Source: RFC 6455 section 5.2."""
     size = len(payload)
     length = bytes([0x80 | size]) if size < 126 else b"\xfe" + size.to_bytes(2, "big")
     return bytes([opcode | (0x80 if is_last else 0)]) + length + bytes(4) + payload

@@ -1,4 +1,4 @@
-"""An answer in one piece is one write; every other answer is written as it comes."""
+"""An answer with one body message is one write; other answers are written piece by piece."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -26,7 +26,7 @@ def body(text: bytes, *, more: bool = False) -> Message:
 
 
 class Says:
-    """An application that sends the given messages."""
+    """An application that sends *messages* in answer to each request."""
 
     def __init__(self, *messages: Message) -> None:
         self._messages = messages
@@ -37,7 +37,7 @@ class Says:
 
 
 class Wire(asyncio.Transport):
-    """Remembers each write."""
+    """A transport that records each write."""
 
     def __init__(self) -> None:
         super().__init__({"peername": ("127.0.0.1", 1), "sockname": ("127.0.0.1", 2)})
@@ -66,7 +66,7 @@ class Wire(asyncio.Transport):
 
 
 async def writes(app: ASGIApp, request: bytes) -> list[bytes]:
-    """Return the writes of the server to the connection because of *app*."""
+    """Send *request* to a server of *app*, and return the server's writes to the connection."""
     connections = Connections(
         clock=SystemClock(),
         write_refusal=write_refusal,
@@ -148,7 +148,7 @@ async def test_an_answer_to_head_has_no_body() -> None:
 
 @pytest.fixture
 async def quiet(caplog: pytest.LogCaptureFixture) -> AsyncIterator[None]:
-    """Log lines about a broken application are not shown."""
+    """Suppress log lines about a broken application during the test."""
     with caplog.at_level("CRITICAL"):
         yield
 
@@ -179,6 +179,6 @@ class LeavesIt:
 async def test_a_client_that_leaves_before_the_answer_causes_no_log_record(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """A connection that closes is reported to the application before it is to the protocol."""
+    """The application learns that a connection has closed before the protocol does."""
     assert await writes(LeavesIt(), GET) == []
     assert [record.message for record in caplog.records] == []

@@ -1,8 +1,9 @@
 """The description of the product in a 402: `resource` and `extensions.bazaar` of x402.
 
-The header describes only the request, in few words, because of proxies: nginx accepts 4 KiB for all
-headers of a response, and 8 KiB for those of a request, in which clients repeat the text with their
-payment.  The body and `/.well-known/x402` also describe the response, in excerpts if it is long.
+The header of the 402 describes only the request for the product, in few words, because of proxies:
+nginx accepts 4 KiB for all headers of a response, and 8 KiB for those of a request, in which a
+client repeats the description with its payment.  The body of the 402 and `/.well-known/x402` also
+describe the response, in excerpts if it is long.
 
 Source    x402 v2, specs/extensions/bazaar.md
 """
@@ -53,7 +54,10 @@ class Adverts:
         self._trials[path] = trial
 
     def trial(self, path: str, values: Mapping[str, str]) -> str | None:
-        """Return the free path for the paid *path*, with *values* in it; None if there is none."""
+        """Return the path of the free trial of *path*, a path template; None if it has no trial.
+
+        values   the values of the variable segments in the result
+        """
         trial = self._trials.get(path)
         return None if trial is None else trial.format(**values)
 
@@ -102,9 +106,9 @@ def _short_advert(whole: Advert, summary: str) -> Advert:
 
 
 def _first_sentences(text: str) -> str:
-    """Return the leading sentences of *text* that fit a description, at least the first.
+    """Return the leading sentences of *text* that fit into the description of an advert.
 
-    The first is cut off if it does not fit.
+    At least the first sentence is returned; it is truncated if it does not fit.
     """
     sentences = text.split(". ")
     while len(sentences) > 1 and len(". ".join(sentences)) > DESCRIPTION_LENGTH_MAX:
@@ -114,7 +118,11 @@ def _first_sentences(text: str) -> str:
 
 @cache  # equal operations have equal extensions, in every application
 def _bazaar_of(operation: Operation) -> dict[str, Any]:
-    """Return the bazaar extension, with as much output as fits; callers must not modify it."""
+    """Return x402's bazaar extension; callers must not modify it.
+
+    The example response is the largest excerpt with which the JSON of the extension does not exceed
+    EXTENSION_BYTES_MAX, or else the smallest excerpt.
+    """
     asked = _input_of(operation)
     extension = dict[str, Any]()
     # The excerpts become smaller; if even the last one does not fit, it is used.

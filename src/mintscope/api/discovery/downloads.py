@@ -177,7 +177,7 @@ def tarball_name(version: str) -> str:
 
 
 def manifest(version: str) -> dict[str, Any]:
-    """Return the manifest of the package for npm and Node."""
+    """Return the content of package.json of the TypeScript package."""
     return {
         "name": DISTRIBUTION,
         "version": version,
@@ -192,7 +192,7 @@ def manifest(version: str) -> dict[str, Any]:
 
 
 def write_tarball(version: str, types: str) -> bytes:
-    """Return the package as a tarball; *types* has the TypeScript declarations of the API."""
+    """Return the TypeScript package as a tarball; *types* is the text of the API's declarations."""
     built = [each for each in (files(__package__) / BUILT).iterdir() if each.name != README]
     content = {f"dist/{each.name}": each.read_bytes() for each in built}
     content[README] = (files(__package__) / BUILT / README).read_bytes()

@@ -82,7 +82,7 @@ def _routes(operations: Sequence[Operation]) -> Iterator[str]:
 
 
 def _line(operation: Operation) -> str:
-    """Return the line of *operation*: its request, its cost and its purpose."""
+    """Return the Markdown list item of *operation*: its request, cost and purpose."""
     text = operation.text
     return (
         f"- `{operation.method} {_address(operation)}` ({operation.cost}): {text}{_body(operation)}"
@@ -90,7 +90,7 @@ def _line(operation: Operation) -> str:
 
 
 def _address(operation: Operation) -> str:
-    """Return the path and the query fields, with the accepted values of each field."""
+    """Return the path and query fields of *operation*, with the accepted values of each field."""
     if operation.query is None:
         return operation.path
     fields = [
@@ -101,7 +101,7 @@ def _address(operation: Operation) -> str:
 
 
 def _body(operation: Operation) -> str:
-    """Return an example of the body; "" if the operation has no body."""
+    """Return an example of the request body of *operation*; "" if it has no body."""
     if operation.body is None:
         return ""
     (schema,), components = schemas_of((operation.body,))
@@ -180,7 +180,7 @@ def _documents(identity: Identity, paths: Collection[str]) -> str:
 
 
 def _endpoints(operations: Sequence[Operation], identity: Identity) -> str:
-    """Return the list of calls: one line for each path, with its price unless free."""
+    """Return the list of calls: one line for each path, with the price of each charged call."""
     by_path: dict[str, list[Operation]] = {}
     for each in operations:
         by_path.setdefault(each.path, []).append(each)

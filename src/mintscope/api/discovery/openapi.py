@@ -37,7 +37,7 @@ class Identity:
 
     origin      the address at which clients reach the service, such as `https://api.example`
     name        at most 32 ASCII characters
-    contact     `mailto:` or https address of the operator; None if there is none
+    contact     `mailto:` or https URL of the operator; None if no contact is published
     has_pages   whether there are pages for people, with an icon
     """
 
@@ -245,7 +245,7 @@ def _security(operation: Operation) -> list[dict[str, list[str]]]:
 
 
 def payment_info(price: PriceRange) -> dict[str, Any]:
-    """Return the payment fields for the prober of x402scan, in the current and the former form."""
+    """Return the OpenAPI fields from which x402scan reads *price*, in its new and its old form."""
     least, most = (f"{each.normalize():f}" for each in price)
     protocols: list[dict[str, Any]] = [{"x402": {}}]
     if least == most:
@@ -283,7 +283,7 @@ def parameters_of(operation: Operation) -> list[dict[str, Any]]:
 
 
 def _query_parameters(shape: type[msgspec.Struct]) -> list[dict[str, Any]]:
-    """Return the fields of a query as parameters with their schemas."""
+    """Return the fields of the query *shape* as OpenAPI parameters, with their schemas."""
     components = responses.schemas_of((shape,))[1]
     fields = components[shape.__name__]
     examples = responses.Examples(components)
@@ -303,7 +303,10 @@ def _query_parameters(shape: type[msgspec.Struct]) -> list[dict[str, Any]]:
 
 
 def _of_field(field: responses.Schema, resolved: responses.Schema) -> responses.Schema:
-    """Return the schema of *field* without its description; a reference becomes type and enum."""
+    """Return the schema of *field* without its description.
+
+    A reference in *field* is replaced by the type and the enum of its target *resolved*.
+    """
     own = {key: value for key, value in field.items() if key not in {"description", "$ref"}}
     if "$ref" in field:
         own |= {key: resolved[key] for key in ("type", "enum") if key in resolved}

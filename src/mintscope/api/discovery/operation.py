@@ -142,7 +142,7 @@ class Operation(Route):
     other_types    media types of files that the query can request instead
     is_conditional  the success response has an ETag; a client that has this ETag already gets 304,
                    for free
-    takes_key      Idempotency-Key is supported, as on every route that takes payments
+    takes_key      Idempotency-Key is supported; every route that takes payments supports it anyway
     error_format   the format of the bodies of failures
 
     The handler itself counts requests for the rate limit, by credential or by address.
@@ -178,7 +178,7 @@ class Operation(Route):
 
     @property
     def path_params(self) -> list[str]:
-        """The names of the variable segments."""
+        """The names of the variable segments of the path, in their order."""
         return [each.partition("}")[0] for each in self.path.split("/{")[1:]]
 
     @property
@@ -195,7 +195,7 @@ class Operation(Route):
 
     @property
     def cost(self) -> str:
-        """The cost of a call, in words."""
+        """The cost of a call in words: `free`, or for example `one credit or 0.0025 USD a page`."""
         if not self.is_charged:
             return "free"
         least, most = (f"{each.normalize():f}" for each in self.price)
@@ -206,7 +206,7 @@ class Operation(Route):
 
     @property
     def text(self) -> str:
-        """The description, including the scope that an API key needs."""
+        """The description, with a sentence about the scope that an API key needs, if any."""
         text = self.description or self.summary
         return text if self.scope is None else f"{text} An API key needs the scope {self.scope}."
 
@@ -291,7 +291,7 @@ def scope_of(request: Request) -> Scope:
 def operations_of(handlers: object, **values: object) -> list[Operation]:
     """Return the operations whose handlers are methods of *handlers*, in the order of the class.
 
-    values    replace `$name` in summaries and descriptions
+    values    each value replaces `$` and its name in summaries and descriptions
     """
     found: list[Operation] = []
     for name, handler in vars(type(handlers)).items():

@@ -27,7 +27,7 @@ PLAIN: Final = {"null": None, "number": 1.0, "integer": 1, "boolean": True}
 
 @cache
 def schemas_of(types: tuple[Any, ...]) -> tuple[tuple[Schema, ...], Mapping[str, Schema]]:
-    """Return the schema of each of *types*, and the components that they reference."""
+    """Return the schema of each of *types*, and the components that these schemas reference."""
     schemas, components = msgspec.json.schema_components(types, ref_template=REF)
     for component in components.values():
         for field in component.get("properties", {}).values():
@@ -39,7 +39,7 @@ def schemas_of(types: tuple[Any, ...]) -> tuple[tuple[Schema, ...], Mapping[str,
 
 
 def _say_rivals(component: Schema) -> None:
-    """Express in JSON Schema that some fields of *component* exclude each other."""
+    """Replace INSTEAD_OF in *component* by JSON Schema for fields that exclude each other."""
     fields = component.get("properties", {})
     pairs = [
         [other, name]
@@ -51,16 +51,16 @@ def _say_rivals(component: Schema) -> None:
 
 
 def _say_least(component: Schema) -> None:
-    """Express in JSON Schema that *component* needs at least one field, if it is marked so."""
+    """If a field of *component* has the mark ONE_AT_LEAST, require at least one field in it."""
     # `any` stops at the first mark, and would leave a second one in the schema; no shape has two.
     if any(field.pop(ONE_AT_LEAST, False) for field in component.get("properties", {}).values()):
         component["minProperties"] = 1
 
 
 class Examples:
-    """Creates examples of schemas; a number without an example is 1, a boolean is true.
+    """Creates examples of schemas; if a schema has none, a number is 1 and a boolean is true.
 
-    missing   the places of fields without an example
+    missing   the paths of the fields for which no example could be created
     """
 
     def __init__(self, components: Mapping[str, Schema]) -> None:
@@ -100,7 +100,7 @@ class Examples:
         return None
 
     def _line_of_each_kind(self, items: Schema, where: str) -> list[Any]:
-        """Return a list with an example line, or with two if some fields exclude each other."""
+        """Return a list with one example item, or with two if some fields exclude each other."""
         shape = self.resolved(items)
         if "examples" in items or not _rivals(shape):
             return [self.of(items, where)]
@@ -109,7 +109,8 @@ class Examples:
     def _of_kind(self, shape: Schema, where: str, kind: int) -> dict[str, Any]:
         """Return an example object with only one of each pair of exclusive fields.
 
-        kind   0: the first field of each pair; 1: the second field, and second examples if any
+        kind   0: the first field of each pair; 1: the second field, and the second example of each
+               field that has several
         """
         left_out = {pair[1 - kind] for pair in _rivals(shape)}
         left_out |= {name for name, of in shape["properties"].items() if of.get(ON_REQUEST)}
@@ -123,7 +124,7 @@ class Examples:
 
 
 def _rivals(shape: Schema) -> Sequence[Sequence[str]]:
-    """Return the pairs of fields that exclude each other."""
+    """Return the pairs of fields of *shape* that exclude each other."""
     return [each["required"] for each in shape.get("not", {}).get("anyOf", ())]
 
 
@@ -321,7 +322,7 @@ def unchanged_of(operation: Operation) -> dict[str, Any]:
 
 
 def refusals_of(operation: Operation, failure: Schema) -> dict[str, Any]:
-    """Return one response for each status, with an example of each code of the status.
+    """Return one response for each error status of *operation*, with an example of each code.
 
     The examples are references to those of `examples_of`, because they are the same for all routes.
     """
@@ -348,7 +349,7 @@ def refusals_of(operation: Operation, failure: Schema) -> dict[str, Any]:
 
 
 def examples_of(operations: Sequence[Operation]) -> dict[str, Any]:
-    """Return an example of every refusal by name, as the error writer writes it."""
+    """Return an example of the response body of each refusal of *operations*, by its name."""
     return {
         _name_of(operation, code): _example_of(operation, code)
         for operation in operations

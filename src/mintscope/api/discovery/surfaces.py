@@ -162,7 +162,7 @@ DESCRIPTION_LENGTH_MAX: Final = 100  # characters in the description of a server
 
 
 def write_server_card(identity: Identity) -> bytes:
-    """Return the card of the MCP server: its identity and its address."""
+    """Return the MCP Server Card: the identity and the URL of the MCP server."""
     card: dict[str, Any] = {
         "$schema": CARD_SCHEMA,
         "name": _name(identity),
@@ -295,7 +295,7 @@ class Surfaces:
     """All documents of one service for discovery.
 
     operations    the operations to describe
-    other         other served paths, such as MCP
+    other         paths that are served in addition to these documents, such as that of MCP
     merchant      sells the operations; None if nothing is for sale
     """
 

@@ -314,7 +314,7 @@ class BacktestRoutes:
         condition: Condition,
         expect: Callable[[int], Awaitable[None]],
     ) -> tuple[Made, int]:
-        """Return the page of *mints*, and its cost.
+        """Return the page of the backtest on *mints*, and its cost in credits.
 
         expect    called before each token with the cost so far; raises if the client cannot pay, or
                   has left, so that no more work is done
@@ -360,9 +360,9 @@ class BacktestRoutes:
 
 
 class TestedPast(NamedTuple):
-    """The findings of a backtest in the past of a token.
+    """The result of a backtest on one token.
 
-    tip       the position of the log at the oldest read
+    tip       the oldest of the positions of the log from which candles were read
     rows      number of candles read, of all timeframes
     candles   candles of the test's timeframe, oldest first, including the open one
     """
@@ -379,7 +379,7 @@ CandlesOf: TypeAlias = Callable[[Mint, AskedCandles], Awaitable[KeptCandles | No
 async def findings_of(
     read_candles: CandlesOf, now: UnixS, mint: Mint, query: BacktestQuery, condition: Condition
 ) -> TestedPast:
-    """Return the findings of *condition* in the past of *mint*.
+    """Return the result of a backtest of *condition* on *mint*.
 
     read_candles   returns candles of a mint; None if the mint is not tracked
     now            the time of the newest slot
@@ -411,7 +411,7 @@ async def findings_of(
 
 
 def _cost(rows: int, found: Iterable[Backtested]) -> int:
-    """Return the cost in credits of *rows* candles; 0 if no time was evaluated."""
+    """Return the cost in credits of reading *rows* candles; 0 if no candle was evaluated."""
     return -(-rows // CANDLES_READ_MAX) if any(one.looks for one in found) else 0
 
 
@@ -449,10 +449,12 @@ def _asked_candles(
 ) -> Iterable[AskedCandles]:
     """Return the candles to read for *frames*.
 
-    They reach at least a day beyond *last*, the time of the last check, to compute the returns.
+    The candles reach at least a day beyond *last*, the time of the last check, because the returns
+    are computed from them.
 
-    Wide frames are made from narrower candles, which are read once, up to the end of a wide candle,
-    so that the newest wide candle is complete unless it is open.
+    A frame that is not stored is computed from candles of a narrower timeframe, which is read once.
+    These are read up to the end of a wide candle, so that the newest wide candle is complete unless
+    it is open.
     """
     base = BY_NAME[query.tf]
     has_open = query.candles == "all"
@@ -479,7 +481,10 @@ def _backtested(
     frames: Sequence[AnyFrame],
     read: dict[Timeframe, tuple[KeptCandles, AskedCandles]],
 ) -> TestedPast:
-    """Return the findings in the candles *read*, from which *frames* are computed."""
+    """Return the result of the backtest *question* on the candles *read*.
+
+    *frames* are the timeframes of *question*, which are stored, or computed from those in *read*.
+    """
     kept_series = {each: series_of(kept, asked) for each, (kept, asked) in read.items()}
     past: dict[AnyFrame, PastCandles] = {}
     for frame in frames:

@@ -1,4 +1,4 @@
-"""GET /v1/token/{tokenAddress}/indicators: a point per candle, paged like candles."""
+"""GET /v1/token/{tokenAddress}/indicators: a point per candle, in pages like those of candles."""
 
 import asyncio
 from bisect import bisect_left
@@ -112,7 +112,7 @@ class IndicatorRoutes:
         supply: Supply | None,
         more: int,
     ) -> "_Read":
-        """Return the candles of a page, and *more* candles before it."""
+        """Return the candles of the page *within*, and *more* candles before the page."""
         if within.width is SHORT:
             end = UnixS(within.until - within.until % SHORT.seconds + SHORT.seconds - 1)
             swaps = await self.shop.reader.kept_swaps(mint, end, within.limit + 2 + more)
@@ -147,7 +147,7 @@ class Indicators(NamedTuple):
 
     @property
     def lead(self) -> int:
-        """The number of candles before a page that indicators with parameters need."""
+        """The number of candles that the indicators with parameters need before a page."""
         return max((each.lead for each in self.asked), default=0)
 
     def has_waypoints(self, within: Range) -> bool:
@@ -156,7 +156,7 @@ class Indicators(NamedTuple):
         return self.unit == "usd" and within.kept_in_each == 1
 
     def of(self, series: Series, start: Start, within: Range) -> dict[str, Floats]:
-        """Return the values by name, one row per candle of *series*, beginning at *start*."""
+        """Return the values of each indicator by its name: a row per candle from *start* on."""
         width_s = within.width.seconds
         found = indicators_of(series, start, width_s, set(self.plain)) if self.plain else {}
         if not within.is_filled and series.closed and not self.has_waypoints(within):
@@ -177,7 +177,7 @@ def _wanted(names: Sequence[str], unit: PriceUnit) -> Indicators:
 
 
 def _filled_page(mint: Mint, wanted: Indicators, within: Range, found: _Read) -> wire.IndicatorPage:
-    """Return the page of a series in which spans without a price also have a candle."""
+    """Return a page of points in which spans without a price also have a candle."""
     series = _since_the_first_price(found.series)
     now = found.tip.time or UnixS(0)
     # Averages begin before the page, so the range is extended to candles before `within.since`.
@@ -215,7 +215,7 @@ def _since_the_first_price(series: Series) -> Series:
 
 
 def _page(mint: Mint, wanted: Indicators, within: Range, found: _Read) -> wire.IndicatorPage:
-    """Return the page of *found*, from the first candle on whose values are exact."""
+    """Return the page of *found*, beginning with the first candle whose values are exact."""
     series = found.series
     page = page_of(series, within, found.tip.time or UnixS(0))
     start: Start | None = FROM_THE_FIRST

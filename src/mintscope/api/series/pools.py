@@ -105,7 +105,7 @@ class FlowOfSpans(Wire):
 
     @classmethod
     def of(cls, flow: SpanFlow | None) -> "FlowOfSpans | None":
-        """Return *flow* in its wire form; None for None."""
+        """Return *flow* in its wire form; None if *flow* is None."""
         if flow is None:
             return None
         return cls(flow.volume / MICRO_USD, flow.bought / MICRO_USD, flow.swaps, flow.since)
@@ -120,7 +120,7 @@ class MoveToPool(Wire, rename={"from_": "from"}):
 
     @classmethod
     def of(cls, one: PoolNow) -> "MoveToPool | None":
-        """Return the migration from or to the pool *one*; None if there is none."""
+        """Return the migration from or to the pool *one*; None if no migration is known."""
         if one.moved_at is None:
             return None
         return cls(one.came_from or one.pool, one.went_to or one.pool, one.moved_at)
@@ -286,7 +286,7 @@ class CrowdOfSpans(CrowdLine):
 
     @classmethod
     def of_spans(cls, found: SpanCrowd | None) -> "CrowdOfSpans | None":
-        """Return *found* in its wire form; None for None."""
+        """Return *found* in its wire form; None if *found* is None."""
         if found is None:
             return None
         buyers, sellers, traders, swaps, flow, top, top10 = found.crowd
@@ -318,7 +318,7 @@ class TraderLine(Wire):
 
 
 class SharesLine(Wire):
-    """Shares of the traded volume since swapsSince, 0 to 1; null if there was none."""
+    """Shares of the traded volume since swapsSince, 0 to 1; null without traded volume."""
 
     round_trips: Annotated[
         float | None,
@@ -533,9 +533,9 @@ class PoolRoutes:
 
 
 def pool_page(mint: Mint, kept: KeptPools, logged: LoggedSwaps) -> PoolPage:
-    """Return the pools of *mint* as of the slot of *kept*, with the *logged* swaps until then.
+    """Return the pools of *mint* as of the slot of *kept*, with the *logged* swaps until that slot.
 
-    Raises InsufficientData before the first swap that sets a price is folded.
+    Raises InsufficientData if no final swap has set a price yet.
     """
     slot = kept.tip.folded
     now = kept.time

@@ -153,7 +153,7 @@ class _Close(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PriceRoutes:
-    """The route of past prices, built on *v1*."""
+    """The route of past prices, which uses the gate, the sale and other parts of *v1*."""
 
     v1: V1
     reader: SeriesReader
@@ -222,8 +222,8 @@ class PriceRoutes:
 async def close_by(reader: SeriesReader, mint: Mint, at: UnixS) -> _Close | None:
     """Return the newest candle of *mint* that had closed at *at*, in the narrowest timeframe.
 
-    A wider timeframe is used only if no narrower one has such a candle.  Returns None if none has
-    one.  Raises TokenNotFound.
+    A wider timeframe is used only if no narrower one has such a candle.  Returns None if no
+    timeframe has such a candle.  Raises TokenNotFound.
     """
     for timeframe in TIMEFRAMES:
         # The latest start of a candle that had closed at *at*.
@@ -333,7 +333,7 @@ def wire_candle(candle: SeriesCandle, *, is_open: bool) -> Candle:
 
 
 class _Read(NamedTuple):
-    """Candles as of *now*, the tip of the log, and the supply in their prices, if any."""
+    """Candles as of *now*, the tip of the log, and the supply if prices are market caps."""
 
     tip: LogTip
     series: Series
@@ -364,7 +364,7 @@ class CandleRoutes:
         high, low and close in USD and SOL, buy and sell volume in USD, number of swaps. Costs one
         credit or one payment a page, and nothing for a page without candles; errors cost nothing.
         Minutes without a swap have no candle unless fill=previous. Times are Unix seconds;
-        nextCursor leads to the next page. format gives tables of up to a month of minutes.
+        nextCursor leads to the next page. format requests a table of up to a month of minutes.
         """
         caller = await self.shop.gate.admit_buyer(request)
         mint = mint_of(request.path_params["tokenAddress"])
@@ -390,7 +390,7 @@ class CandleRoutes:
         return await self.shop.sell(request, caller, wanted, make, look)
 
     async def _read(self, mint: Mint, within: Range, query: CandlesQuery) -> _Read:
-        """Return the candles in the unit of *query*, with their tip and supply."""
+        """Return the candles of *within*, with prices in the unit of *query*."""
         unit: PriceUnit = query.in_
         supply = await read_supply(self.shop.reader, mint, unit)
         if query.pool:
@@ -462,10 +462,10 @@ def _table(candles: Sequence[SeriesCandle], ended: UnixS, form: TableFormat) -> 
 async def read_series(
     kept: KeptCandles, asked: AskedCandles, within: Range, unit: PriceUnit, supply: Supply | None
 ) -> Series:
-    """Return the candles of *kept* in the width of *within* and in *unit*.
+    """Return the candles of *kept* in the width of *within*, with prices in *unit*.
 
-    Each computed candle takes some microseconds, and there may be 44,640, so they are computed in a
-    thread.
+    Candles that are not stored in this form are computed in a thread, because each one takes some
+    microseconds, and there may be 44,640.
     """
 
     def make() -> Series:
@@ -476,9 +476,9 @@ async def read_series(
 
 
 async def read_supply(reader: SeriesReader, mint: Mint, unit: PriceUnit) -> Supply | None:
-    """Return the supply for prices in *unit*; None if the unit needs none.
+    """Return the supply of *mint* if *unit* is the market cap; None for other units.
 
-    Raises InsufficientData if the supply is unknown, or the chain does not count it.
+    Raises InsufficientData if the supply is unknown, or if the chain does not count it.
     """
     if unit != "marketcap":
         return None
@@ -493,9 +493,10 @@ async def read_supply(reader: SeriesReader, mint: Mint, unit: PriceUnit) -> Supp
 def look_of(
     shop: SeriesShop, mint: Mint, within: Range, unit: PriceUnit
 ) -> Callable[[], Awaitable[Made]] | None:
-    """Return the argument *look* of `SeriesShop.sell` for SHORT; None for other timeframes.
+    """Return the argument *look* of `SeriesShop.sell` for a page of candles.
 
-    A page of SHORT is costly, because it may read 100,000 swaps.
+    It is None unless the timeframe is SHORT: only such a page is costly, because it may read
+    100,000 swaps.
     """
 
     async def look() -> Made:
@@ -532,7 +533,7 @@ def range_of(query: CandlesQuery | IndicatorsQuery) -> Range:
 
 
 def read_until(cursor: str, tf: str, to: int) -> UnixS:
-    """Return the latest start of a candle of the page.
+    """Return the latest time at which a candle of the page may begin: that of *cursor*, or *to*.
 
     Raises BadRequest for an invalid cursor, or one of another request.
     """

@@ -67,7 +67,7 @@ class _Window(NamedTuple):
 class NewestCandles:
     """Reads candles; caches the newest candles of a mint until they change.
 
-    Windows of up to ROWS_MAX rows in total are cached, those that were requested last.
+    The cache contains up to ROWS_MAX rows; the least recently requested candles are dropped first.
     """
 
     def __init__(self, reader: SeriesReader, clock: Clock) -> None:
@@ -124,7 +124,7 @@ PAGE_BYTES: Final = 1_024  # rough size of a page without its body
 
 
 class Made(NamedTuple):
-    """A page in JSON, as of *tip*; an empty page is free."""
+    """A page in JSON, as of the position *tip* of the log; an empty page is free."""
 
     tip: LogTip
     body: bytes
@@ -140,7 +140,7 @@ class RecentPages:
     """Serves cached pages while the log is unchanged, for KEPT_S at most.
 
     The log changes with every slot, and when one becomes final, but not when candles are imported:
-    they appear within KEPT_S.  The pages made last are cached, up to BYTES_MAX in total.
+    imported candles appear within KEPT_S.  Up to BYTES_MAX are cached: the newest pages.
     """
 
     def __init__(self, reader: SeriesReader, clock: Clock) -> None:
@@ -178,7 +178,7 @@ def made_of(tip: LogTip, page: Wire, *, is_empty: bool) -> Made:
 
 
 class Wanted(NamedTuple):
-    """A requested page; *query* is the parsed query."""
+    """A requested page of a series of *mint*, such as `candles`; *query* is the parsed query."""
 
     mint: Mint
     kind: str
@@ -189,7 +189,7 @@ ROWS_A_CREDIT: Final = 1_000
 
 
 class ReadRows(NamedTuple):
-    """Rows that were read for a body, as of *tip*.
+    """Rows that were read for a response body, as of the position *tip* of the log.
 
     row_count   the number of rows
     write       returns the body; takes long, so call it in a thread
@@ -201,7 +201,7 @@ class ReadRows(NamedTuple):
 
 
 class RowsSold(NamedTuple):
-    """Rows to sell in one body.
+    """A description of rows that are sold in one response body.
 
     name         the name of the file for download; "" if the body is no file
     is_costly    whether reading is so costly that the rows are read only for a client with a credit
@@ -253,9 +253,9 @@ class SeriesShop:
 
         The page may come from the cache.  An empty page is free.
 
-        look   called before a costly *make*, which is then not called for a client that presents
-               nothing; if *look* finds rows, *make* is called only for a client that can pay, so a
-               payment is simulated first.  None: *make* is always called
+        look   None: *make* is cheap.  Otherwise called before *make*, which is not called for a
+               client without credential and payment; if *look* finds rows, *make* is called only
+               for a client that can pay, so a payment is simulated first
         """
         order = report_order(series_resource(wanted.mint, wanted.kind, wanted.query))
         order = replace(order, is_tried_first=look is not None)
@@ -466,7 +466,7 @@ NOTHING_EXCLUDED: Final = (None, None)
 
 
 def _excluded(swap: PricedSwap) -> tuple[float | None, Excluded | None]:
-    """Return the USD of *swap* that volumes exclude, and the reason; None twice if there are none.
+    """Return the USD of *swap* that volumes exclude, and the reason; both None without such USD.
 
     *swap* must have no volume.
     """

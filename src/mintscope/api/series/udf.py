@@ -333,18 +333,21 @@ class UdfRoutes:
         return ReadRows(kept.tip, len(page.candles), partial(_drawn, page))
 
     async def _lines(self, question: ListQuestion) -> Sequence[ListLine]:
-        """Return the lines that *question* finds; the search takes milliseconds in a thread."""
+        """Return the lines of the list that *question* selects, from a search in a thread."""
         return (await asyncio.to_thread(self.lists.newest().page, question)).lines
 
     async def _mint(self, symbol: str) -> Mint:
-        """Return *symbol* if it is a mint, or the mint with that symbol.  Raises TokenNotFound."""
+        """Return *symbol* if it is a mint; else the mint of the most traded token of that symbol.
+
+        Raises TokenNotFound.
+        """
         try:
             return mint_of(symbol.removeprefix(PREFIX))
         except InvalidTokenAddress:
             return (await self._found(symbol)).listed.mint
 
     async def _found(self, symbol: str) -> ListLine:
-        """Return the token with the mint or symbol *symbol*.  Raises TokenNotFound.
+        """Return the token whose mint or symbol is *symbol*.  Raises TokenNotFound.
 
         The mint takes precedence, because an issuer can use the mint of another token as a symbol.
         """
@@ -368,7 +371,7 @@ def _symbol_of(line: ListLine) -> str:
 def shown_scale(usd: float | None) -> int:
     """Return the reciprocal of the price step that shows DIGITS significant digits of *usd*.
 
-    The step has 2 to DECIMALS_MAX decimals; 2 if *usd* is None.
+    The step has 2 to DECIMALS_MAX decimals, or 2 decimals if *usd* is None.
     """
     if usd is None:
         return 100

@@ -68,7 +68,7 @@ CONTENT: Final = {b"content-type", b"content-length", b"content-encoding"}
 
 
 def finish(request: Request, response: AnyResponse) -> AnyResponse:
-    """Return *response*, or 304 if the client has its body; compress a long body if accepted.
+    """Return *response*, compressed if long and accepted, or 304 if the client has its body.
 
     Streams and pushed bodies are returned unchanged.
     """
@@ -214,7 +214,7 @@ class HttpApplication:
             return failure
 
     async def _find(self, request: Request) -> Route:
-        """Return the route of *request*, and count the request unless the route does so.
+        """Return the route of *request*, and count the request unless the route counts it itself.
 
         Raises ServiceError.  A path with %2F has no route, because an encoded slash does not
         separate segments.
@@ -263,9 +263,9 @@ class HttpApplication:
 
 
 async def _push(send: Send, start: Message, response: PushedResponse, *, is_head: bool) -> None:
-    """Send the head, then run *response* with the outlet, even if the client has left.
+    """Send the head, and call `push` of *response* with the outlet, even if the client has left.
 
-    If the request is a HEAD, end the response after the head, and run *response* with NO_OUTLET.
+    For a HEAD, the response ends after the head, and `push` is called with NO_OUTLET.
     """
     outlets: list[Outlet] = [NO_OUTLET]
     try:
@@ -282,9 +282,9 @@ async def _push(send: Send, start: Message, response: PushedResponse, *, is_head
 async def _send_chunks(
     send: Send, request: Request, response: StreamingResponse, *, is_head: bool
 ) -> None:
-    """Send the body, unless the request is a HEAD, and always close the chunks.
+    """Send the chunks of *response*, unless the request is a HEAD, and always close the generator.
 
-    Raises    ClientDisconnected, the errors of the chunks, and TimeoutError if a chunk is late.
+    Raises    ClientDisconnected, the errors of the generator, and TimeoutError if a chunk is late.
               The body is then incomplete, which the client notices.
     """
     if is_head:
@@ -356,7 +356,7 @@ TURNS_OF_A_DAY: Final = 864_000
 
 
 class Server(uvicorn.Server):
-    """A uvicorn server that, once stopped, does not raise the signal for the process again."""
+    """A uvicorn server; after a signal has stopped it, it does not raise the signal again."""
 
     obeys_signals = True
     stopped_by: int | None = None  # the number of the signal that stopped the server, if any
@@ -368,7 +368,7 @@ class Server(uvicorn.Server):
 
     @override
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Stop after the draining time; stop at once on a second signal."""
+        """Begin to drain, and stop after `draining.lasts_s`; stop at once on a second signal."""
         self.stopped_by = sig
         if self.draining.lasts_s == 0 or self.draining.has_begun:
             super().handle_exit(sig, frame)
@@ -470,7 +470,7 @@ def make_server(  # noqa: PLR0913 - one argument for each part
 
 @asynccontextmanager
 async def serving_beside(server: Server, listener: socket.socket) -> AsyncIterator[None]:
-    """Run *server* during the block; *server* ignores signals."""
+    """Run *server* during the `with` block; *server* ignores signals."""
     server.obeys_signals = False
     task = asyncio.create_task(server.serve(sockets=[listener]), name="serve beside")
     try:

@@ -1,6 +1,6 @@
 """An HTTP/1.1 connection, with bounds on requests and responses.
 
-    request line and headers   16 KiB in all, 2.5 KiB of address, 100 headers, else 431
+    request line and headers   16 KiB in all, 2.5 KiB of URL, 100 headers, else 431
     body                       64 KiB, declared or streamed, else 413; at most 1,024 pieces, else
                                400
     a whole request            14 s from its first byte (the first request: from the opening of the
@@ -12,10 +12,10 @@
                                responses
     connections                a maximum in all, per client and per site: at the maximum, the oldest
                                without a whole request is closed, or else the one that has been idle
-                               for longest, if that is 1 s or more; if there is none, the new one
-                               gets 503 and is closed
-    ambiguity                  no Host in HTTP/1.1, several Hosts, two lengths, bytes that are not
-                               HTTP: 400
+                               for longest, if that is 1 s or more; without such a connection, the
+                               new one gets 503 and is closed
+    ambiguity                  no Host in HTTP/1.1, several Hosts, two body lengths, bytes that are
+                               not HTTP: 400
 
 A refused request gets no response if responses to earlier requests are open: the connection is then
 closed after these responses.
@@ -47,7 +47,7 @@ LINGER_S: Final = 1.0  # time for the client of a refused connection to read the
 
 
 class HttpProtocol(UpgradingProtocol):
-    """A connection that refuses requests over the bounds, and then closes."""
+    """A connection that refuses a request that exceeds the bounds, and then closes."""
 
     def __init__(
         self,
@@ -133,14 +133,14 @@ class HttpProtocol(UpgradingProtocol):
         self._pieces = 0
 
     def on_url(self, url: bytes) -> None:
-        """Add a piece of the address; stop the parser if the address is too long."""
+        """Add a piece of the URL; stop the parser if the URL is too long."""
         self.url += url
         most = self._bounds.url_bytes_max
         if len(self.url) > most:
             self._stop(HeadersTooLarge(f"expected an address of at most {most} bytes"))
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Add a header to the request; stop the parser if there are too many."""
+        """Add a header to the request; stop the parser if the request has too many headers."""
         headers = self.headers
         if len(headers) >= self._bounds.headers_max:
             self._stop(HeadersTooLarge(f"expected at most {self._bounds.headers_max} headers"))
@@ -247,7 +247,7 @@ class HttpProtocol(UpgradingProtocol):
             self._end()
 
     def _end(self) -> None:
-        """Close when the client has closed its side, or at the latest after LINGER_S."""
+        """Send no more; close when the client closes its side, at the latest after LINGER_S."""
         if self.transport.can_write_eof():
             # Closing while the client still sends would reset the connection and lose the response.
             self.transport.write_eof()
@@ -257,7 +257,7 @@ class HttpProtocol(UpgradingProtocol):
             self.transport.close()
 
     def _linger(self) -> None:
-        """Close at once if too many refused connections are still open."""
+        """Close this refused connection at once if too many refused connections are still open."""
         if not self.open_connections.may_linger(self):
             self.transport.close()
 

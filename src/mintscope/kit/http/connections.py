@@ -32,13 +32,14 @@ class FastPath(Protocol):
     def take(self, request: "FastPathCycle") -> bool:
         """Return whether the fast path takes *request*.
 
-        If it does, it answers, now or later, or calls `fall_back`; otherwise it has done nothing.
+        If it returns True, the fast path answers, now or later, or calls `request.fall_back`.  If
+        it returns False, it has done nothing.
         """
 
 
 class _NoEvent:
     def set(self) -> None:
-        """Do nothing: a `FastPathCycle` has no task that waits."""
+        """Do nothing, because no task waits for this event."""
 
 
 NO_EVENT: Final = _NoEvent()
@@ -96,7 +97,7 @@ SWEEP_S: Final = 1.0  # seconds between two checks for idle connections
 
 
 class RefusalWriter(Protocol):
-    """Writes the refusals of the server itself: statuses 400, 408, 413, 431 and 503."""
+    """Writes the responses with which the server itself refuses: 400, 408, 413, 431 and 503."""
 
     def __call__(
         self, error: ServiceError, *, path: bytes, at: UnixMs, request_id: bytes
@@ -115,7 +116,7 @@ class Connection(Protocol):
 class Group:
     """Connections with a common limit: all, those of one address, or those of one site.
 
-    incomplete  connections that have sent no request yet, or a part of one, the oldest first
+    incomplete  connections that have sent no request yet or only a part of one, the oldest first
     idle        other connections without an open response, each with the monotonic time in seconds
                 until which it may not be closed to make room
     """
@@ -199,9 +200,11 @@ class Connections:
         return not (self._groups or self._members or self._lingering or self._kept or self._resting)
 
     def keep(self, connection: Connection, size: int) -> None:
-        """Record that *connection* holds *size* bytes of an incomplete or unread request."""
-        # While all connections together hold too many bytes, the one that has held bytes for
-        # longest is closed.
+        """Record that *connection* holds *size* bytes of an incomplete or unread request.
+
+        If all connections together hold too many bytes, those that have held bytes for longest are
+        closed.
+        """
         self._kept_bytes += size - self._kept.get(connection, 0)
         if size:
             self._kept[connection] = size

@@ -107,7 +107,7 @@ class PacedProtocol(asyncio.Protocol):
         self.flow.resume_writing()
 
     def shutdown(self) -> None:
-        """Close after the open responses, because the server stops."""
+        """Close the connection after the open responses, because the server stops."""
         if self.cycle is None or self._is_idle():
             self.transport.close()
         else:
@@ -123,7 +123,7 @@ class PacedProtocol(asyncio.Protocol):
             self._keep(self._keeps + len(data))
 
     def _read_or_queue(self, data: bytes) -> bool:
-        """Parse *data* if this connection may be read now, else queue it; return whether it may."""
+        """Parse *data* if this connection may be read now, else queue it; return True if parsed."""
         if self._has_paid or self.open_connections.queue.take():
             self._read(data)
             return True
@@ -141,7 +141,7 @@ class PacedProtocol(asyncio.Protocol):
             self._refuse_unreadable()
 
     def _read_behind_upgrade(self, data: bytes) -> None:
-        """Read data after an upgrade; ignore it unless the server has accepted the upgrade."""
+        """Read *data*, received after an upgrade; ignore it if the upgrade was not accepted."""
 
     def _read_queued(self, data: bytes) -> bool:
         if self.transport.is_closing():
@@ -155,7 +155,7 @@ class PacedProtocol(asyncio.Protocol):
         return True
 
     def on_response_complete(self) -> None:
-        """Start the next request, after a pause if the client has exceeded a rate limit."""
+        """Start the answer to the next request; pause first if the client exceeded a rate limit."""
         if self._is_slowed and not self.transport.is_closing():
             self._is_slowed = False
             self._is_pausing = True
@@ -292,7 +292,7 @@ class DispatchingProtocol(PacedProtocol):
         self._start_task(ordinary)
 
     def write_fast_path(self, cycle: FastPathCycle, response: bytes) -> None:
-        """Write *response*, and start the next request."""
+        """Write *response*, the answer to *cycle*, and start the next request."""
         self._fast_path_cycle = None
         cycle.response_complete = True
         self._note_paid()

@@ -13,7 +13,7 @@ RECEIVED_BYTES_MAX: Final = 16 * 1024  # a connection reads up to 1.5 times as m
 
 @contextmanager
 def naming_setting(key: str, host_key: str, host: str, port: int) -> Iterator[None]:
-    """If the block raises an OSError, raise one that names the address and the setting to change.
+    """If the `with` block raises an OSError, raise one that also names the setting to change.
 
     key, host_key   the settings of *port* and of *host*
     """

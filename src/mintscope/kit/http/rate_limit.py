@@ -1,7 +1,7 @@
 """Rate limits by client address or account, budgets of account changes, and limits of free views.
 
-A refused request has changed nothing.  Budgets of account changes do not count spends of credits:
-the ledger accepts any number of spends.  Moves of credits have separate limits.
+A request that a limit refuses changes nothing.  Budgets of account changes do not count spends of
+credits, of which the ledger accepts any number.  Moves of credits have separate limits.
 """
 
 from collections.abc import Callable
@@ -56,7 +56,7 @@ class RateLimit:
 
 
 class AddressLimit:
-    """Limits the requests of a client address, and of its IPv6 /48 to four times as many.
+    """Limits the requests of each client address; an IPv6 /48 may send four times as many.
 
     One request continues in each iteration of the event loop, so that clients that pay need not
     wait for all requests that arrived together.
@@ -73,7 +73,7 @@ class AddressLimit:
         self._queue = queue
 
     async def pass_through(self, request: Request) -> None:
-        """Count *request*.  Raises RateLimited without counting the request."""
+        """Count *request* for its client; raise RateLimited instead if a limit is reached."""
         await self._queue.next()
         client, site = self._keys(request)
         if site != client:
@@ -99,7 +99,7 @@ class AddressLimit:
 
 @dataclass(frozen=True, slots=True)
 class AddressLimits:
-    """Creates the address limits of one application, whose requests share one queue."""
+    """Creates the limits of one application; the limits of addresses share one queue."""
 
     limits: Limits
     addresses: ClientAddresses
@@ -136,7 +136,7 @@ ALL: Final = "all"
 
 
 class WriteBudget:
-    """Limits the changes of accounts; budgets with the same limits share their counts."""
+    """Limits the number of account changes; budgets with the same limits share their counts."""
 
     def __init__(
         self, limits: Limits, *, of_account: Limit = WRITES, of_all: Limit = WRITES_OF_ALL
@@ -147,7 +147,7 @@ class WriteBudget:
     async def spend(self, user_id: int, by: str) -> None:
         """Count a change by the account *user_id*.  Raises RateLimited if a limit is reached.
 
-        by   "key" or "page", the origin of the change for the metric
+        by   the origin of the change, for the metric: "key" or "page"
         """
         verdict = await take_all([(self._account, user_id), (self._all, ALL)])
         if isinstance(verdict, Denied):

@@ -57,7 +57,7 @@ class ClientDisconnected(Exception):
 class Request:
     """A request, and headers to add to its response.
 
-    *if_unsent* is called if the prepared response is not sent; None: there is nothing to undo.
+    *if_unsent* undoes the charge if the prepared response is not sent; None: nothing to undo.
     """
 
     __slots__ = (
@@ -105,7 +105,7 @@ class Request:
     def bearer(self) -> str | None:
         """Return the bearer credential in Authorization; "" if it is empty or has another scheme.
 
-        Returns None if there is no Authorization header or more than one, or if it is a payment.
+        Returns None without an Authorization header, with several, and with one that is a payment.
         """
         value = self.headers.get(b"authorization")
         if value is None or self.is_ambiguous():
@@ -177,7 +177,10 @@ class Request:
             undo()
 
     def note_sent(self) -> None:
-        """Forget `if_unsent`, or hand it over if this request was made for another request."""
+        """Forget `if_unsent`, because the response was sent.
+
+        If this request was made on behalf of another request, that request takes `if_unsent` over.
+        """
         undo = self.if_unsent
         self.if_unsent = None
         extensions = self.scope.get("extensions")
@@ -185,7 +188,7 @@ class Request:
             extensions[HAND_OVER](undo)
 
     def take_over(self, undo: Callable[[], None]) -> None:
-        """Call *undo*, too, if the response to this request is not sent."""
+        """Add *undo* to `if_unsent`: it is called if the response to this request is not sent."""
         earlier = self.if_unsent
 
         def undo_all() -> None:
@@ -379,7 +382,7 @@ def _at(value: object, path: str) -> object:
 
 
 def _there(value: object, kind: str | None) -> str:
-    """Return a phrase with the actual *value*: of text, arrays and objects only kind and length.
+    """Return a phrase that describes *value*: of text, arrays and objects only kind and length.
 
     kind   the kind that msgspec has found, for a *value* of UNKNOWN; None: the phrase is ""
     """
@@ -460,7 +463,7 @@ class ClientAddresses:
         self._proxies = [ip_network(proxy) for proxy in proxies]
 
     def key(self, scope: Scope) -> str:
-        """Return the limit key of the client of *scope*: an IPv4 address, IPv6 /64, or NOWHERE."""
+        """Return the client's limit key: an IPv4 address, IPv6 /64, or NOWHERE without address."""
         # If the peer is a configured proxy, the client is the right-most address in X-Forwarded-For
         # that is no configured proxy.  The client may have written all addresses to the left.  If
         # there is no such address, or one to its right is unreadable, the client is the proxy whose

@@ -162,7 +162,7 @@ class Cors:
         return Response(204, headers=self._preflight)
 
     def headers(self, path: str) -> tuple[Header, ...]:
-        """Return the headers that allow a page to read a response of *path*, if it is open."""
+        """Return the headers that allow pages to read a response of *path*; none if not open."""
         return self._open if self._is_open(path) else ()
 
     def _is_open(self, path: str) -> bool:

@@ -26,8 +26,8 @@ def message_of(event: bytes) -> bytes:
     """Return *event*, a text from `encode_event`, as one JSON object; b"" for a comment.
 
     type      the name of the event
-    id        its id as text, because JavaScript rounds integers of 64 bits; absent if there is none
-    retryMs   the pause before the client reconnects, in milliseconds; absent if there is none
+    id        its id as text, because JavaScript rounds integers of 64 bits; absent without an id
+    retryMs   the pause before the client reconnects, in milliseconds; absent without a pause
     data      the data of the event, which must be JSON
     """
     lines = (line.partition(b": ") for line in event.split(b"\n"))

@@ -107,7 +107,7 @@ class WebSocket:
             self._flush()
 
     def ping(self) -> None:
-        """Send a ping, and reset the count of the client's frames."""
+        """Send a ping, and set the count of the client's frames to 0."""
         self._frame_count = 0
         if self.is_open and not self.has_ended:
             self._frames.send_ping(b"")
@@ -145,11 +145,14 @@ class WebSocket:
         return self._frames.state is not State.OPEN
 
     def forget(self) -> None:
-        """Drop the callback that waits for the first message."""
+        """Forget the callback for the first message, so that this message is ignored."""
         self._on_first = None
 
     def _take(self, frame: Frame) -> None:
-        """Process a frame that the package websockets has already answered if necessary."""
+        """Count *frame*, and pass its text on if it is a part of the first message.
+
+        The package websockets has already answered pings and close frames.
+        """
         if self._frames.eof_sent:
             return
         # All frames count, because the package answers each ping.
@@ -182,7 +185,7 @@ class WebSocket:
                 self._write(piece)
 
     def _end(self) -> None:
-        """Close at once if the client has closed, else at the latest after CLOSE_S_MAX."""
+        """Close at once if the client has sent a close frame, else within CLOSE_S_MAX seconds."""
         if self._frames.close_rcvd is not None or not self._transport.can_write_eof():
             self._transport.close()
         elif not self._transport.is_closing():
@@ -413,7 +416,7 @@ class UpgradingProtocol(DispatchingProtocol):
         self._start(cycle)
 
     def _refuse_message(self, websocket: WebSocket, error: ServiceError) -> None:
-        """Send *error*, of a request without a route, in the form that the application uses."""
+        """Send *error*, for which no route ran, in the form of the errors of routes, and close."""
         connections = self.open_connections
         refusal = connections.write_refusal(
             error, path=self.url, at=connections.clock.now(), request_id=token_hex(8).encode()

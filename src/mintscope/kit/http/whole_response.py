@@ -51,13 +51,13 @@ class Flow:
             await self._is_writable.wait()
 
     def pause_reading(self) -> None:
-        """Stop reading."""
+        """Stop reading from the connection; do nothing if reading is paused already."""
         if not self.read_paused:
             self.read_paused = True
             self._transport.pause_reading()
 
     def resume_reading(self) -> None:
-        """Resume reading."""
+        """Resume reading from the connection; do nothing if reading is not paused."""
         if self.read_paused:
             self.read_paused = False
             self._transport.resume_reading()
@@ -128,7 +128,7 @@ class WholeResponse:
             self.on_response = _nothing
 
     async def receive(self) -> Message:
-        """Return the request; later, wait until the client leaves or the response is complete."""
+        """Return the request; in later calls, wait for the end of the response or connection."""
         if not (self.disconnected or self.response_complete):
             self.flow.resume_reading()  # otherwise the loss of the connection is not noticed
             if not self._is_received:
@@ -141,7 +141,7 @@ class WholeResponse:
         return {"type": "http.disconnect"}
 
     async def send(self, message: Message) -> None:
-        """Write *message*; hold back the head of a response until the body arrives.
+        """Write *message*; delay the head of a response until the first part of its body.
 
         Raises ClientDisconnected if the client has left before the response has begun.
         """
@@ -177,7 +177,7 @@ class WholeResponse:
             self._write_body(body, is_last=is_last)
 
     def framed(self, body: bytes, *, is_last: bool) -> bytes:
-        """Return *body*, a part of a body without a length, as it is sent."""
+        """Return *body*, a part of a body without Content-Length, as a chunk of HTTP if chunked."""
         if not self._is_chunked:
             return body
         chunk = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
@@ -238,7 +238,7 @@ class WholeResponse:
             self.complete()
 
     def _fail(self) -> None:
-        """Send status 500 for a failed application, or cut off a response that has begun."""
+        """Send status 500; if the response has begun, close the connection instead."""
         if self.disconnected or self.transport.is_closing():
             return
         if self.response_started:

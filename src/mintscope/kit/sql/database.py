@@ -56,7 +56,7 @@ class DatabaseAway(DatabaseError):
 
 
 class Batch(NamedTuple):
-    """The table and columns of rows to insert; PostgreSQL inserts thousands by one statement."""
+    """The table and columns of rows to insert; one statement of PostgreSQL inserts thousands."""
 
     table: str
     columns: Mapping[str, str]  # the SQL types by name, in the order of a row's values
@@ -110,7 +110,7 @@ class Database(Protocol):
     def transaction(self, *, beside: bool = False) -> AbstractContextManager[None]:
         """Run the block in a transaction with the write lock; commit unless the block raises.
 
-        beside   whether to hold no write lock: rows must then be locked before they are changed
+        beside   if True, hold no write lock: rows must then be locked before they are changed
         """
 
     def savepoint(self) -> AbstractContextManager[None]:
@@ -152,7 +152,7 @@ class AccessInThreads(Generic[Read]):
     """Runs work in threads, each with its own connection; for an engine on a server.
 
     timeout_s    the time limit of `run`, including the wait for a thread; None: no limit.  Work
-                 that changes data must have none, because it continues after the limit
+                 that changes data must have no limit, because it would continue after the limit
     """
 
     def __init__(
@@ -253,7 +253,7 @@ def ahead_ms(database: Database) -> int:
 
 
 class RunsMany(Protocol):
-    """The part of a connection that `delete_part` uses."""
+    """The methods of a connection that `delete_part` uses."""
 
     def execute(self, statement: str, values: Any = ..., /) -> Iterable[Any]:
         """Run *statement*, and return its rows."""

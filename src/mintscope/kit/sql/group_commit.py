@@ -41,14 +41,14 @@ class Waiter(Protocol[Outcome_contra]):
         """Return whether the waiter has its outcome, or no longer needs one."""
 
     def set_result(self, outcome: Outcome_contra, /) -> None:
-        """Report the outcome."""
+        """Receive *outcome*."""
 
     def set_exception(self, failure: Exception, /) -> None:
-        """Report the error that occurred instead of an outcome."""
+        """Receive *failure*, the error that occurred instead of an outcome."""
 
 
 class _Soon(Enum):
-    """An item that makes the writer call *rest* soon, if nothing else arrives."""
+    """Entries of the queue that are not batches: REST makes the writer call `rest` soon."""
 
     REST = auto()
 
@@ -117,10 +117,10 @@ class GroupCommit(Generic[Item, Outcome]):
     def submit_by(
         self, commit: Callable[[Sequence[Any]], Sequence[Any]], item: object
     ) -> asyncio.Future[Any]:
-        """Queue *item* for *commit*, in separate batches; otherwise do the same as `submit`.
+        """Queue *item* for a batch that *commit* writes; return a future for the outcome.
 
-        commit   items join a batch only if this is the same object; each access to a bound method
-                 returns another object
+        commit   items join the same batch only if their *commit* is the same object; each access to
+                 a bound method returns another object
         """
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._line_up(commit, item, future)
@@ -132,7 +132,7 @@ class GroupCommit(Generic[Item, Outcome]):
         return answer
 
     def rest_soon(self) -> None:
-        """Make the writer call *rest* soon if nothing else arrives, even if it just did."""
+        """Make the writer call `rest` after REST_AFTER_S seconds without another batch."""
         self._queue.put(_Soon.REST)
 
     async def close(self) -> None:
@@ -178,7 +178,7 @@ class GroupCommit(Generic[Item, Outcome]):
             )
 
     def _expect_progress(self, delivered_count: int) -> None:
-        """Refuse every waiter if the number of delivered batches is still *delivered_count*."""
+        """Refuse every waiter if only *delivered_count* batches are done; check again later."""
         self._watch = None
         if not self._waiting_count:
             return
@@ -241,7 +241,7 @@ class GroupCommit(Generic[Item, Outcome]):
         self.rest()
 
     def _take(self) -> _Batch | None:
-        """Wait for the next batch, and call *rest* during a long wait."""
+        """Wait for the next batch, and return it; None: end.  Call `rest` during a long wait."""
         wait_s = REST_AFTER_S
         while True:
             try:

@@ -81,12 +81,12 @@ def writers(money: Database) -> Sequence[Writer]:
 
 
 def newest_backup(money: Database) -> TakenBackup | None:
-    """Return the newest recorded backup; None if there is none."""
+    """Return the record of the newest backup; None if no backup is recorded."""
     return _taken(money.execute(NEWEST_BACKUP).fetchone())
 
 
 def safe_since(money: Database) -> UnixMs | None:
-    """Return the time of the newest backup, or else of the first start; None without either."""
+    """Return the time of the newest backup, or else of the service's first start, or None."""
     found = money.execute(SAFE_SINCE).get
     return None if found is None else UnixMs(found)
 
@@ -108,7 +108,9 @@ def expect_joined(first: int, ran: Collection[int], place: str) -> None:
 def upgrade_advice(
     kind: str, ask: Callable[..., Any], has_table: Callable[[str], bool], newest_migration: int
 ) -> str:
-    """Return the build or backup to use, as text, if a newer build has migrated the store *kind*.
+    """Return advice for an operator whose store *kind* was migrated by a newer build.
+
+    The advice names the build to install, and the backup to restore.
 
     ask                runs a statement; returns the first row, or its value if it has only one
     has_table          returns whether the store has a table with this name
@@ -159,7 +161,7 @@ class Beside(NamedTuple):
 def settle(money: Database, market: Database, beside: Beside, drawn: str) -> str:
     """Return the installation's name; write it to a store that lacks it, and record this build.
 
-    If *is_new* of *beside* is True, a market with another name gets this name.
+    If `beside.is_new` is True, a market with another name gets the installation's name.
 
     drawn     a random name for a new installation
     Raises    UnusableStore if a store was emptied or exchanged without confirmation
@@ -211,7 +213,7 @@ def _named(database: Database, kind: str) -> str | None:
 
 
 def _name(database: Database, kind: str, beside: Beside, name: str) -> str:
-    """Store *name*, unless there is a name already; return the stored name."""
+    """Store *name* in *database*, unless it has a name already; return the stored name."""
     columns = f"{TABLES[kind]} (id, name, version)"
     with database.transaction():
         database.execute(

@@ -43,9 +43,10 @@ class AskedWindow(NamedTuple):
 
 
 class FoundWindow(NamedTuple):
-    """The admissions between giving back and taking: their number, and the age of the oldest one.
+    """The state of a window after giving back, and before taking.
 
-    The age is in microseconds, and 0 if the number is 0.
+    held     the number of counted admissions
+    age_us   the age of the oldest of them in microseconds; 0 if *held* is 0
     """
 
     held: int
@@ -56,7 +57,7 @@ class WindowStore(Protocol):
     """Stores the windows of all processes, and measures time by its own clock."""
 
     async def settle(self, asked: Sequence[AskedWindow]) -> Sequence[FoundWindow]:
-        """For each of *asked*, give back, then take; return the states of the windows in between.
+        """For each of *asked*, give back, then take; return the state of each window in between.
 
         All keys must be different.  Raises LimitStoreAway; the next call then connects again.
         """
@@ -104,7 +105,10 @@ class LimitBatches:
         LIMITS_SHARED.set(1)
 
     async def ask(self, key: bytes, count: int, window_us: int, change: Change) -> Settled | None:
-        """Make *change* in the window of *key*; return None if the store is away or overloaded."""
+        """Make *change* in the window of *key*, and return the answer of the store.
+
+        Returns None if the store does not respond, or if too many requests wait.
+        """
         if self.is_away or len(self._waiting) >= WAITING_MAX:
             return None
         reported: asyncio.Future[Settled | None] = asyncio.get_running_loop().create_future()
@@ -136,7 +140,7 @@ class LimitBatches:
         self._work = None
 
     async def _ask_for(self, batch: list[_Question]) -> None:
-        """Answer all requests in *batch*; if the store is away, return when it answers again."""
+        """Answer all requests in *batch*; if the store is away, wait until it answers again."""
         sent_us = now_us(self.clock)
         by_key = _by_key(batch)
         found = await self._settle([_asked(questions) for questions in by_key.values()])
@@ -148,7 +152,7 @@ class LimitBatches:
             _tell(questions, each, sent_us)
 
     async def _settle(self, asked: Sequence[AskedWindow]) -> Sequence[FoundWindow] | None:
-        """Send *asked*, and again after a failure; return None if the store is unreachable."""
+        """Send *asked*, and once more after a failure; return None if the store is unreachable."""
         found = await self._call(asked)
         if isinstance(found, LimitStoreAway):
             # The first outcome is unknown: taking twice is safe, giving back twice is not.
@@ -235,7 +239,10 @@ class SharedLimits:
         self._windows: dict[str, SharedWindow] = {}
 
     def limiter(self, limit: Limit, *, window: str | None = None) -> "SharedWindow":
-        """Return the window named *window*, which all processes share; see `Limits.limiter`."""
+        """Return the window named *window*, which all processes share; None: the name of *limit*.
+
+        Raises ValueError if the window has another limit.
+        """
         name = window or limit.name
         made = self._windows.get(name)
         if made is None:

@@ -1,4 +1,4 @@
-"""Migrations of PostgreSQL."""
+"""Runs and rehearses the migrations of PostgreSQL databases."""
 
 import re
 import time
@@ -50,14 +50,14 @@ class Migration(NamedTuple):
 
     @property
     def least(self) -> int:
-        """The number in its first line, `-- least: NUMBER`, or else the migration's own number."""
+        """The number in the script's first line, `-- least: NUMBER`; `number` without that line."""
         found = LEAST.match(self.script)
         return self.number if found is None else int(found[1])
 
 
 @cache
 def migrations(kind: str) -> list[Migration]:
-    """Return every `NNNN_name.sql` of *kind*, in order."""
+    """Return every migration of *kind* from the files `NNNN_name.sql`, in order."""
     return [Migration(*each) for each in scripts("postgres", kind)]
 
 

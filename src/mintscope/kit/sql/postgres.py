@@ -2,8 +2,8 @@
 
 NumPy packs numbers into arrays, because packing in Python would block other threads for longer.
 
-A connection itself limits the wait for a frozen server: timeouts of the server need a running
-server, and TCP keepalives only show that the kernel of its machine answers.
+The client itself limits the wait for a frozen server: timeouts of the server need a running server,
+and TCP keepalives only show that the kernel of the server's machine answers.
 """
 
 import time
@@ -197,7 +197,7 @@ class SilentServer(psycopg.OperationalError):
 
 
 class BoundedConnection(psycopg.Connection[Any]):
-    """A connection that closes and raises SilentServer after *silent_s_max* seconds of silence."""
+    """A connection that closes, and raises SilentServer, if the server is silent for too long."""
 
     silent_s_max: float = MARGIN_S
 
@@ -354,7 +354,7 @@ class PostgresDatabase:
                 self._changed += cursor.rowcount
 
     def script(self, text: str) -> None:
-        """Run the statements of *text*, which have no values, within a transaction."""
+        """Run the statements of *text*, which have no values; a transaction must have begun."""
         with self._translated():
             if self._connection is not None:
                 # Only a statement that is not prepared may consist of several.
@@ -366,7 +366,10 @@ class PostgresDatabase:
 
     @contextmanager
     def transaction(self, *, beside: bool = False) -> Iterator[None]:
-        """Do the same as `Database.transaction`; if *beside*, the epoch is not checked either."""
+        """Run the block in a transaction with the write lock; commit unless the block raises.
+
+        beside   if True, hold no write lock, and do not check the epoch
+        """
         with self._begun("BEGIN"):
             if beside:
                 xid = self.execute(BEGIN_BESIDE).get
@@ -438,7 +441,7 @@ class PostgresDatabase:
             self._is_begun = False
 
     def _expect_epoch(self) -> None:
-        """Raise TakenOver if the epoch has changed.
+        """Raise TakenOver if the stored epoch has changed, because another process may write now.
 
         The write lock must be held, so that the epoch cannot change after this check.
         """

@@ -74,7 +74,10 @@ class PostgresWindows:
         self._asked_count = 0
 
     async def settle(self, asked: Sequence[AskedWindow]) -> Sequence[FoundWindow]:
-        """Give back and take admissions, as `WindowStore.settle`, by one statement."""
+        """For each of *asked*, give back, then take; return the state of each window in between.
+
+        All keys must be different.  Raises LimitStoreAway; the next call then connects again.
+        """
         now = None if self._clock is None else now_us(self._clock)
         columns = [list(column) for column in zip(*asked, strict=True)] or [[]] * len(
             AskedWindow._fields

@@ -144,7 +144,7 @@ async def join(connection: AsyncConnection[Any], settings: Mapping[str, str]) ->
 
 
 async def _joined(connection: AsyncConnection[Any], settings: Mapping[str, str]) -> str:
-    """Take the lock of the api processes; return the common settings that differ, as text."""
+    """Take the lock of the api processes; return the common settings that differ, "" if none."""
     if await _asked(connection, TRY, SessionLock.SERVING):
         # No other api process runs, so the stored settings are of processes that have ended.
         async with connection.transaction():
@@ -203,7 +203,7 @@ class MarketNotices:
         self._is_reported = False
 
     async def open(self) -> None:
-        """Start to listen.
+        """Connect, and start to listen for notices.
 
         Raises UnusableStore if running processes have other settings; StoreUnavailable if the
         database does not answer.

@@ -64,7 +64,7 @@ WAL_BYTES_MAX: Final = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """The settings of a database file: sizes of its pages and of a connection's cache, and more."""
+    """The settings of a database file: sizes of pages, cache and log, and the use of the disk."""
 
     page_bytes: int = 4_096
     cache_bytes: int = 2 * 1024 * 1024
@@ -255,7 +255,7 @@ def _run(db: apsw.Connection, kind: str, migration: tuple[int, str, str]) -> Non
 
 
 def _add_column(db: apsw.Connection, table: str, statement: str) -> None:
-    """Run *statement*, which adds a column without a constraint to *table*; read no rows."""
+    """Run *statement*, which adds a column without a constraint to *table*; read no rows of it."""
     # SQLite itself would check all rows of a strict table, although the new column is NULL in each.
     # Therefore *statement* runs on an empty copy, whose schema replaces that of *table*: see the
     # last section of https://sqlite.org/lang_altertable.html.
@@ -276,7 +276,7 @@ def _add_column(db: apsw.Connection, table: str, statement: str) -> None:
 
 
 def migrate_file(path: Path, kind: str, *, is_done: bool) -> list[str]:
-    """Return the names of the pending migrations of the file; if *is_done*, run them.
+    """Return the names of the pending migrations of the file at *path*; if *is_done*, run them.
 
     Raises UnusableStore, StoreUnavailable, and apsw.Error if SQLite cannot run them.
     """
@@ -298,7 +298,7 @@ def _reading(path: Path) -> apsw.Connection:
 
 
 def run_each(path: Path, kind: str) -> Iterator[tuple[str, float]]:
-    """Run the pending migrations of a copy, without log lines; yield name and seconds of each."""
+    """Run the pending migrations of *path*, a copy of a store; yield name and seconds of each."""
     with closing(apsw.Connection(str(path))) as db:
         _configure(db, read_only=False, sizes=SIZES.get(kind, USUAL_SIZES))
         while open_ := _missing(db, kind, path):
@@ -309,7 +309,7 @@ def run_each(path: Path, kind: str) -> Iterator[tuple[str, float]]:
 
 
 def waits_for(path: Path, kind: str) -> list[str]:
-    """Return the names of the pending migrations of the file; none if it does not exist or is new.
+    """Return the pending migrations of the file at *path*; none if it does not exist or is new.
 
     Raises UnusableStore, StoreUnavailable.
     """
@@ -321,7 +321,7 @@ def waits_for(path: Path, kind: str) -> list[str]:
 
 @contextmanager
 def _answering(path: Path, kind: str) -> Iterator[None]:
-    """Raise UnusableStore if the file is no SQLite database; StoreUnavailable for other errors."""
+    """Convert errors of the block: UnusableStore for no SQLite database, else StoreUnavailable."""
     try:
         yield
     except apsw.NotADBError as cause:
