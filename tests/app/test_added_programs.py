@@ -1,4 +1,4 @@
-"""Programs that an operator adds."""
+"""Swaps of programs that an operator adds are read; invalid settings of programs are refused."""
 
 import asyncio
 import json

@@ -22,7 +22,7 @@ ASKED_BESIDE = "getAgGenesisCert"
 
 @dataclass
 class Limited(FakeNode):
-    """Answers every request for a block, and refuses one other method for 60 s."""
+    """A node that answers requests for blocks, and answers one other method with 429 for 60 s."""
 
     was_asked: asyncio.Event = field(default_factory=asyncio.Event)
 

@@ -1,4 +1,4 @@
-"""An api that has lost the pepper of its credentials makes no new one."""
+"""An api that has lost the pepper of its credentials makes no new pepper."""
 
 from pathlib import Path
 

@@ -100,7 +100,7 @@ async def test_a_fee_payer_without_money_is_refused(world: World) -> None:
 
 
 def enable(monkeypatch: pytest.MonkeyPatch, world: World, folder: Path) -> None:
-    """Configure, for a command, payments in *folder*."""
+    """Set the environment variables of an installation in *folder* that sells."""
     genesis = world.vm.genesis
     monkeypatch.setenv("MINTSCOPE_DATA_DIR", str(folder))
     monkeypatch.setenv("MINTSCOPE_PAYMENTS__ENABLED", "true")
@@ -142,7 +142,7 @@ async def test_a_fee_payer_without_enough_sol_is_reported(
 
 
 async def test_a_frozen_treasury_is_reported(world: World) -> None:
-    """The freeze authority of the mint froze the account: the chain would refuse every payment."""
+    """The treasury's token account is frozen, so the chain would refuse every payment."""
     tokens = world.vm.genesis.treasury_tokens
     account = world.vm.bank.account(tokens)
     assert account is not None
@@ -159,7 +159,7 @@ async def test_a_frozen_treasury_is_reported(world: World) -> None:
 
 
 async def test_health_names_a_treasury_that_takes_no_payment(world: World) -> None:
-    """One of two treasury accounts is frozen: payments in the other token go on."""
+    """One of two treasury accounts is frozen; payments in the other token stay possible."""
     genesis = world.vm.genesis
     tokens = genesis.tokens_of(genesis.treasury.pubkey(), genesis.usdc)
     async with listening(world.node) as url:

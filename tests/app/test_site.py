@@ -15,7 +15,7 @@ BROWSER = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 
 
 class Pages:
-    """One page, at /settings; it answers in two pieces, as templates do."""
+    """Answers every path with HTML: a page at /settings, and 404 elsewhere."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []

@@ -107,7 +107,7 @@ def installed(wheels: tuple[Path, Path, Path]) -> Path:
 
 
 def run(installed: Path, *arguments: str) -> str:
-    """Run a module of the wheels; their folder comes before the checkout in sys.path."""
+    """Run a module of *installed*, a folder that precedes the checkout; return its output."""
     script = (
         f"import sys, runpy; sys.path.insert(0, {str(installed)!r}); sys.argv = {[*arguments]!r};"
         "runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)"
@@ -119,7 +119,7 @@ def run(installed: Path, *arguments: str) -> str:
 
 
 def content(wheel: Path) -> set[str]:
-    """Return the files of the package in a wheel."""
+    """Return the names of the files in *wheel*, except its metadata."""
     with ZipFile(wheel) as archive:
         return {name for name in archive.namelist() if ".dist-info/" not in name}
 
@@ -178,7 +178,10 @@ def test_every_command_that_the_demo_prints_is_installed(installed: Path) -> Non
 
 
 def installed_alone(wheel: Path, folder: Path, needs: Sequence[str] = NEEDS) -> str:
-    """Install *wheel* and its *needs*, as installed here, in a venv; return its Python."""
+    """Install *wheel* and its *needs* in a new venv, in the versions installed here.
+
+    Return the path of the venv's Python.
+    """
     for each in closure(needs):
         wheel_of(each, folder)
     venv.create(folder / "venv", with_pip=False)

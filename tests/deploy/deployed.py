@@ -1,4 +1,4 @@
-"""Reads the files of deploy/ in the way in which the programs that use them read them."""
+"""Reads the files of deploy/ like the programs that use these files."""
 
 import re
 import shlex
@@ -18,7 +18,7 @@ EXAMPLE = DEPLOY / "example.toml"
 
 
 def own_example(file: Path) -> Path:
-    """Write the example with secrets in place of its placeholders to *file*; return *file*."""
+    """Write the example configuration to *file*, with secrets as values; return *file*."""
     own = sha256(b"an operator").hexdigest()
     text = EXAMPLE.read_text().replace("0" * 64, own)
     file.touch(mode=0o600)
@@ -47,7 +47,7 @@ def variables() -> set[str]:
 
 
 def units() -> dict[str, dict[str, list[tuple[str, str]]]]:
-    """Return, by file name, the sections of each systemd unit, with keys in order."""
+    """Return the sections of each systemd service by file name, each with its keys in order."""
     return {path.name: _unit(path) for path in sorted((DEPLOY / "systemd").glob("*.service"))}
 
 

@@ -49,7 +49,7 @@ http {{
 class Upstream(ThreadingHTTPServer):
     """A server in place of an api process.
 
-    is_ready, is_alive   the answers of its probes
+    is_ready, is_alive   whether its probes of readiness and liveness succeed
     requests             the method and path of each request except probes
     second_event         a stream of /events sends its second event when this is set
     """
@@ -130,7 +130,7 @@ class Proxy:
     def answers(self, path: str, status: int) -> None:
         """Request *path* until the answer has *status*; Caddy probes every tenth of a second.
 
-        Raises AssertionError if the answer never has *status*.
+        Raises AssertionError if no answer has *status* within WAIT_S.
         """
         until_s = time.monotonic() + WAIT_S
         while True:
@@ -171,9 +171,11 @@ def proxied(folder: Path) -> Iterator[Proxy]:
 
 @contextmanager
 def nginx_before(upstream: str, folder: Path, also: str = "") -> Iterator[str]:
-    """Run nginx in front of *upstream*; yield its address.  Skip if it is missing, except in CI.
+    """Run nginx in front of *upstream*; yield its address.
 
-    also   additional directives of its location
+    If nginx is missing, skip the test, or fail in CI.
+
+    also   additional directives in the location of *upstream*
     """
     program = shutil.which("nginx", path=SEARCHED)
     if program is None:

@@ -1,4 +1,4 @@
-"""The alerts cover the page for operators, use existing metrics, and name a runbook."""
+"""Each condition in docs/operating/watch.md has an alert, and alerts use metrics that exist."""
 
 import re
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ KEYS = {"alert", "expr", "for", "labels", "annotations"}
 
 
 def conditions() -> Iterator[str]:
-    """Yield each expression of the page's list of alerts."""
+    """Yield each PromQL expression in the list of alerts of docs/operating/watch.md."""
     (paragraph,) = re.findall(
         r"^Configure an alert for each of these conditions:\s+(.*?)\n\n",
         (OPERATING / "watch.md").read_text(),
@@ -95,7 +95,7 @@ def test_prometheus_scrapes_the_processes_that_compose_runs() -> None:
 
 
 def test_prometheus_and_the_processes_share_a_network() -> None:
-    """It is the network that the configuration of Prometheus names."""
+    """The shared network is the one that the configuration of Prometheus names."""
     text = (DEPLOY / "prometheus" / "prometheus.yaml").read_text()
     for name in (*services("api"), *services("ingest")):
         assert "chain" in services()[name]["networks"]

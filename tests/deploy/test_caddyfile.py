@@ -36,7 +36,7 @@ def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def adapted(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """The file as Caddy reads it."""
+    """Return the configuration, as JSON, that Caddy derives from the Caddyfile."""
     folder = tmp_path_factory.mktemp("caddy")
     ran = run(folder, "adapt", "--config", str(DEPLOY / "Caddyfile"), "--adapter", "caddyfile")
     assert ran.returncode == 0, ran.stderr
@@ -44,7 +44,7 @@ def adapted(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 def found(tree: Any, handler: str) -> list[Any]:
-    """Return every handler of that name in *tree*."""
+    """Return every part of *tree* whose handler is *handler*, also those inside other parts."""
     if isinstance(tree, list):
         return [each for branch in tree for each in found(branch, handler)]
     if not isinstance(tree, dict):
@@ -54,7 +54,7 @@ def found(tree: Any, handler: str) -> list[Any]:
 
 
 def test_caddy_accepts_the_caddyfile(tmp_path: Path) -> None:
-    """With addresses of this machine, because Caddy would resolve host names."""
+    """The upstreams have addresses of this machine, because Caddy would resolve host names."""
     file = tmp_path / "Caddyfile"
     file.write_text(caddyfile(["127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"]))
 
@@ -112,7 +112,7 @@ def test_timeouts_of_caddy_fit_the_timeouts_of_the_api(adapted: Any) -> None:
 
 
 def test_caddy_sees_a_draining_process_before_it_stops(adapted: Any) -> None:
-    """The answer of /readyz is cached for a moment, and has to fail several probes."""
+    """/readyz caches its answer, and Caddy removes a process only after several failed probes."""
     api = environment_of(units()["mintscope-api@.service"])
     for environment in (services()["api-1"]["environment"], api):
         for proxy in found(adapted, "reverse_proxy"):

@@ -1,4 +1,4 @@
-"""compose.yaml: its services can start, and have limits and health checks."""
+"""The services of compose.yaml can start, and have limits and health checks."""
 
 import importlib.metadata
 import re
@@ -98,7 +98,7 @@ def test_each_variable_is_a_setting(name: str) -> None:
 def test_the_settings_of_each_process_can_be_loaded(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the secrets of an operator in place of the placeholders of the example."""
+    """The configuration file has secrets in place of the placeholders of the example."""
     file = own_example(tmp_path / "mintscope.toml")
     for variable, value in OURS[name]["environment"].items():
         monkeypatch.setenv(variable, _filled(value))
@@ -132,7 +132,7 @@ def _filled(value: str) -> str:
 
 @pytest.mark.parametrize("name", services("api"))
 def test_an_api_trusts_the_address_of_caddy_in_their_only_common_network(name: str) -> None:
-    """Over another network Caddy would have another address, and all clients would be one."""
+    """Over another network Caddy would have another address; all clients would share one limit."""
     (shared,) = set(SERVICES["caddy"]["networks"]) & set(SERVICES[name]["networks"])
     address = ip_address(SERVICES["caddy"]["networks"][shared]["ipv4_address"])
     (given,) = COMPOSE["networks"][shared]["ipam"]["config"]

@@ -1,4 +1,4 @@
-"""The Containerfile copies existing files, installs pinned packages, and is not run as root."""
+"""The Containerfile copies existing files and installs pinned packages; its user is not root."""
 
 import fnmatch
 import os
@@ -35,7 +35,7 @@ FINAL = LINES[[number for number, (name, _) in enumerate(LINES) if name == "FROM
 
 
 def is_sent(path: Path) -> bool:
-    """Return whether *path* is in the build context: the last rule that matches decides."""
+    """Return whether *path* is in the build context: the last matching line of `rules` decides."""
     is_kept = True
     for rule in rules():
         pattern = rule.removeprefix("!")
@@ -55,7 +55,7 @@ def fits(name: str, pattern: str) -> bool:
 
 
 def rules() -> list[str]:
-    """Return the lines of Containerfile.dockerignore except comments."""
+    """Return the lines of Containerfile.dockerignore, except comments and empty lines."""
     lines = (DEPLOY / "Containerfile.dockerignore").read_text().splitlines()
     return [line for line in lines if line and not line.startswith("#")]
 
@@ -70,7 +70,7 @@ def environment() -> dict[str, str]:
 
 
 def copied() -> list[str]:
-    """Return the paths that are copied from the checkout, not from another stage."""
+    """Return the paths that the Containerfile copies from the checkout, not from another stage."""
     words = [rest.split() for rest in all_of("COPY") if not rest.startswith("--from")]
     return [source.rstrip("/") for each in words for source in each[:-1]]
 
@@ -93,7 +93,7 @@ def test_every_copied_source_exists_and_is_sent_to_the_builder() -> None:
 
 @pytest.mark.process
 def test_each_link_leads_to_a_file_that_is_copied(tmp_path: Path) -> None:
-    """Files are laid out as by a builder, whose build ends at a broken link."""
+    """The files are copied as in a build, which fails at a broken link."""
     laid_out = lay_out(tmp_path)
     links = [path for path in laid_out if (tmp_path / path).is_symlink()]
 
@@ -123,7 +123,7 @@ def test_each_file_of_the_package_is_copied(tmp_path: Path) -> None:
 
 @pytest.mark.process
 def test_both_wheels_can_be_built_from_the_context_and_are_complete(tmp_path: Path) -> None:
-    """Run the step of the build that needs no registry, with the context and generated code."""
+    """Build the wheels, as the Containerfile does, from files of the context and generated code."""
     context = tmp_path / "context"
     trees = (Path("src"), Path("packages/client/src"))
     listed = {
@@ -153,7 +153,7 @@ def test_both_wheels_can_be_built_from_the_context_and_are_complete(tmp_path: Pa
 
 
 def lay_out(folder: Path) -> set[Path]:
-    """Copy the files of the context that the build copies to *folder*; return their paths."""
+    """Copy to *folder* the files that the build copies from its context; return their paths."""
     listed = subprocess.run(
         ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout.split("\n")

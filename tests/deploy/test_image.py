@@ -1,6 +1,6 @@
 """The image is built by buildah from the files that git knows, and serves as an unprivileged user.
 
-It needs buildah, root, the base image in its local storage, and a registry of packages.
+The test needs buildah, root, the base image in buildah's storage, and a registry of packages.
 """
 
 import json
@@ -35,7 +35,10 @@ kill $serving; wait $serving; echo ended $?
 
 
 def buildah(*words: str, cwd: Path = ROOT) -> str:
-    """Return the output of the command.  Raises AssertionError with its errors."""
+    """Run buildah with *words*; return its output.
+
+    Raises AssertionError, with its errors, if buildah fails.
+    """
     assert BUILDAH is not None
     ran = subprocess.run(
         [BUILDAH, *words], cwd=cwd, capture_output=True, text=True, timeout=1_200, check=False

@@ -1,4 +1,4 @@
-"""Packages installed with the service, and their licences: docs/reference/licences.md."""
+"""docs/reference/licences.md lists the packages installed with a service, and their licences."""
 
 import re
 from importlib.metadata import distributions, metadata
@@ -18,14 +18,14 @@ FREE: Final = re.compile(
 
 
 def locked(marker: str = "") -> set[str]:
-    """Return the packages that a service may be installed with, if they have this *marker*."""
+    """Return the locked packages of a service; with *marker*, only those with this marker."""
     texts = ((ROOT / "requirements" / f"{name}.txt").read_text() for name in LOCKS)
     line = re.compile(rf"^([\w.-]+)==[^\s]+{marker}", re.MULTILINE)
     return {name for text in texts for name in line.findall(text)}
 
 
 def declared(name: str) -> str:
-    """Return the licence that the package *name*, as installed here, declares."""
+    """Return the licence that the installed package *name* declares, or "not declared"."""
     found = metadata(name).json
     if expression := found.get("license_expression"):
         return str(expression)

@@ -24,9 +24,13 @@ def fired(
     *,
     since: int = 0,
 ) -> list[int]:
-    """Return the minutes after two days at which the alert fires within three hours.
+    """Return the minutes at which the alert fires, in the three hours after two days of samples.
 
-    since   the minute in which ingest began to count; counters of programs of the table begin at 0
+    Minute 0 is the end of the two days.
+
+    missed_a_minute   returns the number of calls missed in a minute
+    read_a_minute     the number of calls read in each minute
+    since             the minute, from the start of the two days, of the first sample
     """
     missed, read, now = [0.0], [0.0], 2 * DAYS
     for minute in range(since, now + 3 * HOURS):
@@ -55,7 +59,7 @@ def test_the_alert_fires_within_minutes_once_a_program_is_upgraded(tmp_path: Pat
 
 
 def test_the_alert_fires_within_half_an_hour_if_few_calls_are_missed(tmp_path: Path) -> None:
-    """A twentieth of the calls of a small program is missed."""
+    """From minute 0 on, 1 call of a small program is missed for every 20 that are read."""
     found = fired(tmp_path, lambda at: 1 if at >= 0 else 0, read_a_minute=20)
     assert 20 <= found[0] <= 30
 

@@ -25,7 +25,10 @@ def only(alert: str) -> dict[str, Any]:
 
 
 def fires(tmp_path: Path, alert: str, at: str, series: dict[str, str]) -> bool:
-    """Return whether *alert* fires at *at*; *series* has a sample a minute, for promtool."""
+    """Return whether *alert* fires at *at*, such as "1600m".
+
+    series   the samples of each series, one a minute, in the notation of promtool
+    """
     check = {"eval_time": at, "alertname": alert, "exp_alerts": []}
     return bool(failures(tmp_path, series, rules=only(alert), alert_rule_test=[check]))
 
@@ -51,7 +54,7 @@ def test_the_alert_fires_at_the_first_transactions_of_an_unknown_version(tmp_pat
 
 
 def test_the_alert_on_a_silent_program_fires_after_a_restart_of_ingest(tmp_path: Path) -> None:
-    """After the restart the series of the program does not exist."""
+    """After the restart of ingest, there are no more samples of the silent program."""
     day = "0+60x1440"
     gone = {
         'mintscope_swaps_total{program="a"}': f"{day} stale",

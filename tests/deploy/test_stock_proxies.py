@@ -44,7 +44,10 @@ def before(request: pytest.FixtureRequest) -> Before:
 
 @pytest.fixture
 async def shop(world: World) -> AsyncIterator[tuple[str, SellingApi]]:
-    """A shop that takes two assets and names a blockhash: its terms are the longest."""
+    """Yield the address of a shop, and the shop.
+
+    Its terms are as long as possible: they have two assets and a blockhash.
+    """
     world.fund("buyer", usdc_atoms=10**6)
     async with shop_at_its_address(world, also=[world.usdc_terms]) as (origin, shop):
         await world.chains[-1].refresh_offer()
@@ -52,7 +55,7 @@ async def shop(world: World) -> AsyncIterator[tuple[str, SellingApi]]:
 
 
 def example_body(operation: Operation) -> Any:
-    """Return the body of the description's example."""
+    """Return the request body of *operation* that the API description has as example."""
     (schema,), components = schemas_of((operation.body,))
     return Examples(components).of(schema)
 
@@ -65,7 +68,7 @@ def operations(shop: SellingApi) -> list[Operation]:
 async def asked(
     http: httpx.AsyncClient, origin: str, each: Operation, **more: Any
 ) -> httpx.Response:
-    """Return the answer to the example of *each*, at *origin*."""
+    """Send the example request of the operation *each* to *origin*; return the answer."""
     body: Any = {} if each.body is None else {"json": example_body(each)}
     return await http.request(each.method, origin + example_target(each), **more, **body)
 
@@ -73,7 +76,7 @@ async def asked(
 async def test_proxies_pass_every_described_answer(
     shop: tuple[str, SellingApi], before: Before, tmp_path: Path
 ) -> None:
-    """Of every operation: for strangers, for clients of MPP, and for holders of credits."""
+    """Each operation is called without credentials, as a client of MPP, and with a credit token."""
     origin, selling = shop
     found = [each for each in operations(selling) if each.media_type != EVENTS_TYPE]
     described = (await selling.client.get("/openapi.json")).json()["paths"]
@@ -125,7 +128,7 @@ async def test_proxies_pass_a_stream(
 async def test_proxies_pass_every_payment_and_its_answer(
     shop: tuple[str, SellingApi], before: Before, tmp_path: Path
 ) -> None:
-    """By x402, and by MPP, which adds a receipt of its own to the signed receipt."""
+    """Payments are made by x402, and by MPP, which adds its own receipt to the signed receipt."""
     origin, selling = shop
     sold = [each for each in operations(selling) if each.is_payable]
     receipts = 0
@@ -150,7 +153,7 @@ async def test_proxies_pass_every_payment_and_its_answer(
 
 
 def _kept(answer: httpx.Response) -> dict[str, Any]:
-    """Return the headers that clients of the service read, without those that differ each time."""
+    """Return headers that clients read and that do not differ from answer to answer."""
     names = ("content-type", "access-control-allow-origin", "cache-control", "allow")
     return {name: answer.headers.get(name) for name in names} | {
         "has_terms": "payment-required" in answer.headers

@@ -61,7 +61,7 @@ def one(name: str, key: str) -> str:
 
 
 def analyzed(folder: Path, name: str, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run systemd-analyze on copies of the units whose program is /bin/true."""
+    """Run systemd-analyze with *words* on a copy of the unit *name* whose program is /bin/true."""
     for path in (DEPLOY / "systemd").glob("*.service"):
         (folder / path.name).write_text(path.read_text().replace(PROGRAM, "/bin/true"))
     return subprocess.run(

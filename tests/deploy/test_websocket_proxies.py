@@ -1,4 +1,4 @@
-"""A WebSocket passes default Caddy, and nginx with two headers of docs/operating/scale.md."""
+"""WebSockets pass through default Caddy, and through nginx with two headers of scale.md."""
 
 from contextlib import AbstractContextManager
 from functools import partial
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.process
 
 
 class Before(Protocol):
-    """Runs a proxy in front of *upstream*."""
+    """Runs a proxy in front of *upstream*, with its files in *folder*; yields its address."""
 
     def __call__(self, upstream: str, folder: Path) -> AbstractContextManager[str]: ...
 

@@ -1,7 +1,7 @@
 """The webhook receivers of the guide accept requests that the service has signed, and no others.
 
-They import a replacement for the library `standardwebhooks`, written from the text of Standard
-Webhooks alone; its names and parameters are those of the library.
+The receivers import a replacement for the library `standardwebhooks`, written from the text of
+Standard Webhooks alone; its names and parameters are those of the library.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""docs/api.md names every endpoint and every error code; architecture.md files that exist."""
+"""docs/api.md names every endpoint and error code; the files that architecture.md names exist."""
 
 import re
 from pathlib import Path

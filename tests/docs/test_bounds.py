@@ -98,7 +98,7 @@ def section() -> str:
 
 
 def rows() -> dict[str, set[float]]:
-    """Return the numbers of the second cell, by the first."""
+    """Return the numbers in the second cell of each row, by the text of the first cell."""
     found: dict[str, set[float]] = {}
     for line in section().splitlines():
         if line.startswith("| ") and not line.startswith(("| what", "| --")):

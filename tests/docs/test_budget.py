@@ -117,7 +117,7 @@ def test_the_number_of_folders_is_limited() -> None:
 
 
 def test_imports_are_a_small_part_of_all_lines() -> None:
-    """A file that uses many names of a module imports the module."""
+    """To save lines, a file that uses many names of a module imports the module."""
     lines = imports = 0
     for _, path in modules():
         text = path.read_text()
@@ -131,7 +131,7 @@ def test_imports_are_a_small_part_of_all_lines() -> None:
 
 
 def test_the_engine_is_chosen_in_one_module() -> None:
-    """Do not ask for the engine elsewhere: add a method to the engine instead."""
+    """No other module tests `config.store`: code that depends on the engine is in the engine."""
     asking = [name for name, path in modules() if "config.store is" in path.read_text()]
 
     assert asking == ["app/engine.py"]

@@ -1,4 +1,4 @@
-"""docs/buying.md: its programs run as written, against a shop and a chain on this machine."""
+"""The programs of docs/buying.md run as written, against a shop and a chain on this machine."""
 
 import asyncio
 import re
@@ -18,7 +18,10 @@ PROGRAMS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
 def run(places: dict[str, str]) -> dict[str, Any]:
-    """Run the programs of the page one after the other; return their variables."""
+    """Run the programs of the page, one after the other; return their variables.
+
+    places   the replacement of each placeholder
+    """
     left: dict[str, Any] = {}
     for program in PROGRAMS:
         text = program
@@ -45,7 +48,7 @@ async def buys(shop: SellingApi, world: World, folder: Path) -> dict[str, Any]:
 
 
 async def keep_offering(world: World) -> None:
-    """Do the work of a running service: keep the blockhash of 402 answers young."""
+    """Refresh the blockhash of 402 answers until cancelled, as a running service does."""
     while True:
         await world.chains[-1].refresh_offer()
         await asyncio.sleep(0.01)

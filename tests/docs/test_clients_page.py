@@ -1,4 +1,4 @@
-"""docs/clients.md names errors and calls of a client; `test_commands.py` runs its programs."""
+"""docs/clients.md names the errors and calls of the client; `test_commands.py` runs its code."""
 
 import re
 from pathlib import Path

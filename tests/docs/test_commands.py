@@ -74,7 +74,7 @@ pytestmark = pytest.mark.process
 
 
 def _blocks(page: Path) -> Iterator[list[str]]:
-    """Yield the commands of each block of a page, continued lines joined."""
+    """Yield the commands of each `sh` block of a page, with continued lines joined."""
     for block in re.findall(r"```sh\n(.*?)^ *```", page.read_text(), re.DOTALL | re.MULTILINE):
         lines = re.sub(r"\\\n\s*", "", dedent(block)).splitlines()
         yield [re.sub(r"\s+# .*", "", line) for line in lines if shlex.split(line, comments=True)]
@@ -221,7 +221,7 @@ def _places_of_a_purchase(service: DocumentedService) -> dict[str, str]:
 
 
 def finds_a_payment(service: DocumentedService, command: str) -> None:
-    """Find a payment by its token, then by its signature, as the command is written."""
+    """Find a payment by its credit token, then run *command* with the payment's signature."""
     token = service.mintscope(_replaced(BUY, _places_of_a_purchase(service))).strip()
     by_token = json.loads(service.mintscope(f"payments find {token[-8:]} --json"))
     (payment,) = by_token["found"]
@@ -245,7 +245,7 @@ def serves_tools(service: DocumentedService, command: str) -> None:
 
 
 def reads(service: DocumentedService, command: str) -> None:
-    """Read from the service, as a buyer who holds credits."""
+    """Run *command* against the service, with a credit token."""
     token = service.mintscope("credits issue --credits 50").strip()
     places = {"https://api.example": service.url, "MINT": WSOL}
     with pytest.MonkeyPatch.context() as patch:
@@ -255,7 +255,7 @@ def reads(service: DocumentedService, command: str) -> None:
 
 
 def lists(service: DocumentedService, command: str) -> None:
-    """Write the files; the output warns that directories do not accept a service without https."""
+    """Write the files for API directories; expect the warning that the address is not https."""
     printed = service.mintscope(_replaced(command, {"https://api.example": service.url}))
     assert "is not https" in printed
     assert (service.folder / "files-for-directories" / "server.json").exists()
@@ -267,7 +267,7 @@ def _rpc(service: DocumentedService, method: str, *params: object) -> Any:
 
 
 def decodes(service: DocumentedService, command: str) -> None:
-    """Decode the newest swap that the chain has."""
+    """Decode the transactions of the newest final block, until one of them has a swap."""
     slot = _rpc(service, "getSlot", {"commitment": "finalized"})
     block = _rpc(service, "getBlock", slot, {"maxSupportedTransactionVersion": 0})
     swaps = ""
@@ -292,7 +292,10 @@ def computes(service: DocumentedService, command: str) -> None:
 
 
 def _application(service: DocumentedService, email: str, *, exchanged: bool) -> int:
-    """Apply as an agent and confirm the e-mail; return the number of the application."""
+    """Apply as an agent and confirm the e-mail; return the number of the application.
+
+    exchanged   whether to also approve the application and exchange it for an API key
+    """
     with httpx.Client(base_url=service.url, timeout=60) as client:
         agent = Agent(client, email, 0)
         number = agent.sign_up()
@@ -323,7 +326,7 @@ def removes_a_user(service: DocumentedService, command: str) -> None:
 
 
 def drops_a_second_factor(service: DocumentedService, command: str) -> None:
-    """Use an administrator, to whom an authenticator app is added first."""
+    """Turn off the second factor of an administrator who has an authenticator app."""
     service.mintscope("admin create phoneless@example.org", typed=f"{PASSWORD}\n")
     users = json.loads(service.mintscope("users list --json"))
     number = next(int(user["number"]) for user in users if user["kind"] == "administrator")
@@ -359,7 +362,7 @@ def reads_history(service: DocumentedService, command: str) -> None:
 
 
 def watches_the_node(service: DocumentedService, command: str) -> None:
-    """Watch for one second, because half a minute shows no more of a devchain."""
+    """Watch the node for one second, because half a minute shows no more of a devchain."""
     service.mintscope(f"{_words(command)} --seconds 1")
 
 

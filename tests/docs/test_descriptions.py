@@ -25,7 +25,7 @@ HAVE_FIELDS = (JSON_TYPE, EVENTS_TYPE)
 
 @pytest.fixture
 async def operations(tmp_path: Path) -> AsyncIterator[list[Operation]]:
-    """Every operation of a service that sells and keeps accounts."""
+    """Yield all operations of a service that sells and keeps accounts."""
     async with world_at(tmp_path) as world, opened(world) as shop:
         assert isinstance(shop.service.app, HttpApplication)
         yield [route for route in shop.service.app.router if isinstance(route, Operation)]

@@ -111,13 +111,13 @@ class Documented:
     folder: Path
 
     def written_in(self, language: str) -> dict[str, str]:
-        """Return the programs in *language*, by page; programs that end a credential come last."""
+        """Return the programs in *language*, by page; those that end a credential are last."""
         in_order = sorted(self.programs.items(), key=lambda each: each[0] in ENDING)
         return {slug: texts[language] for slug, texts in in_order if language in texts}
 
     @property
     def need_more(self) -> set[str]:
-        """The endpoints that need something from before: a body, an id, a payment."""
+        """The endpoints whose callers must get something first: a body, an ID or a payment."""
         return {"post-credits-purchase"} | {
             slug
             for slug, each in self.reference.endpoints.items()
@@ -125,7 +125,7 @@ class Documented:
         }
 
     async def run(self, *words: str) -> str:
-        """Run a program in the folder; return its output."""
+        """Run the command *words* in the folder of the programs; return its output."""
         running = await asyncio.create_subprocess_exec(
             *words,
             cwd=self.folder,
@@ -138,7 +138,7 @@ class Documented:
         return output.decode()
 
     def expect_reported(self, slug: str, status: int, body: str) -> bool:
-        """Return whether *body* is a success; a refusal must be one that the page names."""
+        """Return whether *status* is a success; fail if the page of *slug* lacks the status."""
         if slug.startswith(GUIDE):
             return status in {200, 201, 402}
         endpoint: DescribedEndpoint = self.reference.endpoints[slug]
@@ -185,7 +185,7 @@ def programs_in(page: str) -> Iterator[tuple[str, str, str]]:
 
 
 async def environment_of(site: Website, http: httpx.AsyncClient) -> dict[str, str]:
-    """Return the reader's environment: a credit token, and a key with credits."""
+    """Return the reader's environment: a credit token, and an API key whose account has credits."""
     people, keys = site.accounts.people, site.accounts.keys
     session = await people.session(await people.sign_up(READER, PASSWORD, HERE))
     assert session is not None
@@ -246,12 +246,15 @@ async def test_every_program_in_typescript_runs(documented: Documented) -> None:
 
 
 def named(path: str) -> set[str]:
-    """Return the names of the variable segments of *path*."""
+    """Return the names of the variables in *path*, except `tokenAddress`."""
     return set(re.findall(r"{(\w+)}", path)) - {"tokenAddress"}
 
 
 def expect_answers(documented: Documented, printed_by: Mapping[str, str]) -> None:
-    """Check that each program printed something, and neither an error nor `undefined`."""
+    """Check that each program printed a result, and neither an error nor `undefined`.
+
+    A program of an endpoint in `need_more` may print a refusal; one in EMPTY may print nothing.
+    """
     assert [text for text in printed_by.values() if "failed: " in text or "undefined" in text] == []
     for slug, text in printed_by.items():
         status = re.match(r"([2-5]\d\d) ", text)
@@ -287,7 +290,7 @@ async def test_every_tool_call_succeeds_with_a_credit_token_except_two(
 async def test_programs_that_pay_equal_the_programs_that_other_tests_run(
     documented: Documented,
 ) -> None:
-    """Line by line; only the seller differs, and that they print the credit token."""
+    """The lines are equal, except for the seller's data and for printing the credit token."""
     async with httpx.AsyncClient(base_url=documented.site.origin) as http:
         pages = [
             (await http.get(f"/docs/guides/{slug}", headers={"accept": "text/html"})).text

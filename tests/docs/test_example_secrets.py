@@ -31,7 +31,7 @@ def texts() -> Iterator[tuple[Path, str]]:
 
 
 def values(text: str) -> Iterator[str]:
-    """Yield each text that is in the place of a secret."""
+    """Yield each value that *text* gives to a secret."""
     for pattern in PATTERNS:
         for found in pattern.finditer(text):
             value = found[found.lastindex or 0].strip()
@@ -50,7 +50,7 @@ def examples() -> list[tuple[str, str]]:
 
 
 def uses(value: str) -> Iterator[tuple[str, str]]:
-    """Yield each variable of a secret that *value* could be, with a content that has *value*."""
+    """Yield (variable, content) for each secret that *value* could be; the content has *value*."""
     if re.fullmatch(r"(?:[0-9a-f]{2}){32,}", value):
         yield "MINTSCOPE_CREDITS__PEPPER", value
     yield "MINTSCOPE_STORE", f"postgresql://mintscope:{value}@db:5432/mintscope"
@@ -62,7 +62,7 @@ def uses(value: str) -> Iterator[tuple[str, str]]:
 
 
 def test_the_known_examples_are_found() -> None:
-    """Otherwise the patterns could find none, and the next test would check nothing."""
+    """If the patterns found no example, the next test would check nothing."""
     found = [value for value, _ in examples()]
     assert {"0" * 64, "PASSWORD", "password", "your-key", "first key", "second key"} <= set(found)
 

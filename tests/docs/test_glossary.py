@@ -1,7 +1,8 @@
-"""docs/glossary.md: each term is in the code, and no banned word is used.
+"""Each term of docs/glossary.md is in the code, and no banned word is used.
 
-ALLOWED is the number of each banned word in each file: stored names, metrics and letters of words.
-It may only shrink: an entry that is too high fails like a new word.
+ALLOWED has the number of uses that remain of each banned word in each file: in names of stored data
+and of metrics, and in the meaning of characters.  A number may only shrink: one that is too high
+fails the test, like a new use.
 """
 
 import json
@@ -23,7 +24,7 @@ WORD = re.compile(rf"(?<![A-Za-z])(?:{LOWER})(?![a-z])|(?<![A-Z])(?:{TITLE})(?![
 
 
 def texts() -> Iterator[Path]:
-    """Yield the texts that people read: code, pages, documents."""
+    """Yield the paths of the files that people read: code, pages and documents."""
     for pattern in ("*.py", "*.html", "*.css", "*.sql"):
         for tree in TREES:
             for path in (ROOT / tree).rglob(pattern):

@@ -38,13 +38,13 @@ def files() -> Iterator[Path]:
 
 
 def advice(text: str) -> Iterator[str]:
-    """Yield the names in each command of *text* that installs."""
+    """Yield the arguments of each command in *text* that installs packages."""
     for found in INSTALLS.finditer(text):
         yield found["named"]
 
 
 def names_of_ours(named: str) -> list[str]:
-    """Return our names in *named* for which the installer would ask a registry."""
+    """Return the packages of ours in *named* that the installer would look up in a registry."""
     return [word for word in named.split() if OURS.match(word) and not is_file(word)]
 
 
@@ -68,7 +68,7 @@ def test_at_least_10_install_commands_are_found() -> None:
 
 
 def test_our_project_is_installed_together_with_its_client() -> None:
-    """The project needs the client, which pip would else ask a registry for."""
+    """The project requires the client, which pip would otherwise look up in a registry."""
     alone = [
         f"{path.relative_to(ROOT)}: {named}"
         for path in files()

@@ -1,4 +1,4 @@
-"""docs/operating/install.md works as written: to a first sale and a restore from a backup."""
+"""The steps of docs/operating/install.md work as written: they lead to a sale and to a restore."""
 
 import json
 import os
@@ -261,7 +261,7 @@ pytestmark = [pytest.mark.process, pytest.mark.timeout(900)]
 
 
 def sections() -> dict[int, list[str]]:
-    """Return the blocks of each numbered step."""
+    """Return the shell blocks of each step of the page, by the number of the step."""
     found: dict[int, list[str]] = {}
     for part in re.split(r"^## ", PAGE.read_text(), flags=re.MULTILINE)[1:]:
         found[int(part.partition(".")[0])] = re.findall(r"```sh\n(.*?)```", part, re.DOTALL)
@@ -273,7 +273,7 @@ STEPS: Final = sections()
 
 @pytest.fixture
 def chain(tmp_path: Path) -> Iterator[tuple[str, Path]]:
-    """Return the address of a devchain, and a folder with the wallet of a buyer with money."""
+    """Yield the address of a devchain, and a folder with the wallet of a buyer with money."""
     with chain_with_a_wallet(tmp_path) as rpc_url:
         yield rpc_url, tmp_path
 
@@ -294,7 +294,10 @@ def machine(folder: Path, port: int, stack: ExitStack) -> Machine:
 
 
 def follow(on: Machine, step: int, places: dict[str, str]) -> list[str]:
-    """Run every block of a step; return the output of each."""
+    """Run every shell block of a step; return the output of each.
+
+    places   the replacement of each placeholder
+    """
     printed = []
     for block in STEPS[step]:
         text = block

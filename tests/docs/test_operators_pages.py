@@ -1,4 +1,4 @@
-"""The pages of operators are true of the code: settings, metrics, log events, files."""
+"""The pages for operators name the settings, metrics, log events and files that the code has."""
 
 import ast
 from collections.abc import Iterator

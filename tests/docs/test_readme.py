@@ -1,4 +1,4 @@
-"""The pages agree with the repository: programs, commands, files, decisions."""
+"""The pages and the repository agree about programs, commands, files and decisions."""
 
 import re
 import shlex
@@ -21,7 +21,7 @@ def commands() -> set[str]:
 
 
 def _program_table() -> str:
-    """Return TABLE as Markdown."""
+    """Return TABLE, the programs that the decoder reads, as a Markdown table."""
     lines = [
         "| program | id | amounts from | proven by a recorded transaction |",
         "| -- | -- | -- | -- |",

@@ -17,7 +17,7 @@ PAGE: Final = (ROOT / "docs" / "reference" / "support.md").read_text()
 
 
 def supported(part: str) -> str:
-    """Return the second cell of the row of *part*."""
+    """Return the versions of *part* on the page: the second cell of its row."""
     (cell,) = re.findall(rf"^\| {re.escape(part)} \| (.+?) \|", PAGE, re.MULTILINE)
     return str(cell)
 

@@ -1,4 +1,4 @@
-"""The docstring that lists a test for each attack names tests that exist."""
+"""The tests named in the docstring of tests/spec/test_payment_attacks.py exist."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""A version has one number; commits after a release have a later one."""
+"""All packages have one version number, and commits after a release have a later number."""
 
 import json
 import re
@@ -20,7 +20,7 @@ def order(version: str) -> tuple[int, ...]:
 
 
 def test_the_packages_have_the_version_of_the_service() -> None:
-    """The service reads it from `mintscope.__version__`; its build pins the client to it."""
+    """Service, client and devchain have the version in `mintscope.__version__`."""
     service = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
     assert service["tool"]["hatch"]["version"] == {"path": "src/mintscope/__init__.py"}
@@ -51,7 +51,7 @@ def test_the_typescript_package_has_the_version_of_the_service() -> None:
 
 
 def test_unreleased_entries_have_a_version_after_the_last_release() -> None:
-    """`## 0.1.0` in the changelog is a release; entries above it belong to a later one."""
+    """`## 0.1.0` in the changelog marks a release; entries above it belong to a later release."""
     released = re.findall(r"^## (\d+\.\d+\.\d+)", CHANGELOG, re.MULTILINE)
     unreleased = CHANGELOG.partition("## Unreleased")[2].partition("\n## ")[0]
     has_entries = "\n- " in unreleased

@@ -139,7 +139,7 @@ class Cluster:
         return ran.stdout
 
     def use_next_version(self) -> None:
-        """Copy this version, and add migrations; processes that start later run the copy."""
+        """Copy the source code, and add migrations; processes that start later run the copy."""
         self.code = self.folder / "next"
         shutil.copytree(SOURCE / "mintscope", self.code / "mintscope")
         migrations = self.code / "mintscope/kit/sql/migrations/postgres"

@@ -40,7 +40,7 @@ def left(book: Book, token: CreditToken) -> int:
 
 
 def bury(book: PostgresCreditBook) -> None:
-    """Change the database as if all processes except that of *book* were silent for a minute."""
+    """Change the database so that all processes except that of *book* seem to have ended."""
     with closing(PostgresDatabase(vars(vars(book)["_db"])["_dsn"])) as db:
         db.execute("UPDATE credit_writer SET since = since - ?", (DEAD_MS,))
         others = "UPDATE credit_writer SET seen_at = seen_at - ? WHERE id <> ?"

@@ -38,7 +38,7 @@ def serve_all(reported: Connection, folder: Path) -> None:
 
 
 def serve_answers(reported: Connection, folder: Path, dsn: str = "") -> None:
-    """Serve until killed; the page of swaps is never stale.
+    """Serve until killed; swaps are added all the time, so that the page of swaps is never stale.
 
     dsn   the database of the credits; "" if they are in the folder
     """
@@ -55,9 +55,9 @@ def serve_quiet(reported: Connection, folder: Path, dsn: str = "") -> None:
 
 
 def _die_at_the_third_period(ledger: GroupCreditLedger) -> None:
-    """Let *ledger* kill the process when the third period is charged, before its data.
+    """Let *ledger* kill the process when the third period is charged, before its data is sent.
 
-    The charge is committed then, and no data of the period was sent.
+    The charge is committed before the process is killed.
     """
     prepay, minutes_left = ledger.prepay, iter((2, 1, 0))
 

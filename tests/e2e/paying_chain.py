@@ -138,7 +138,12 @@ class Chain:
 def chain_running(
     *, buyers: dict[str, int], stormy: bool = False, reverts: int = REVERTS
 ) -> Iterator[Chain]:
-    """Run a chain with *buyers*, a mapping of the name of each buyer to its atoms."""
+    """Run a chain, and yield it.
+
+    buyers    the atoms of each buyer, by name
+    stormy    whether the chain has the faults of `Weather`
+    reverts   how many of a hundred payments revert in these faults
+    """
     with running(_serve, buyers, reverts if stormy else None) as (port, _):
         url = f"http://127.0.0.1:{port}"
         with httpx.Client(base_url=url, timeout=10) as http:

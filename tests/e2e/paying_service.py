@@ -68,7 +68,7 @@ class _TracedFile(apsw.VFSFile):
 
 
 class AnswersFirst(SqliteCreditLedger):
-    """The mistake: the answer is sent before the commit."""
+    """A ledger with a mistake: it sends the answer before the commit."""
 
     @override
     async def spend(self, account: CreditAccount) -> Spent | Empty:
@@ -86,7 +86,7 @@ class AnswersFirst(SqliteCreditLedger):
 
 
 class NeverFlushes(SqliteCreditLedger):
-    """The mistake: a commit is not flushed, so a loss of power would undo it."""
+    """A ledger with a mistake: it does not flush a commit, so a loss of power would undo it."""
 
     def __init__(self, path: Path, *, pepper: bytes, clock: Clock) -> None:
         super().__init__(path, pepper=pepper, clock=clock)

@@ -34,7 +34,7 @@ UNLIMITED: Final = ApiConfig(rate_limit_requests=1_000_000)
 
 
 class AnsweredRule:
-    """A price rule that repeats the answers of the API: which swaps of one token set a price."""
+    """A price rule that decides, for each swap of a token in order, as the API has decided."""
 
     def __init__(self, sets: Sequence[bool]) -> None:
         self._sets: Iterator[bool] = iter(sets)
@@ -51,7 +51,10 @@ async def replayed(
     curves: Mapping[str, Mapping[str, str]] | None = None,
     together: Sequence[Together] = (),
 ) -> AsyncIterator[tuple[Service, list[Swapped]]]:
-    """Ingest block files with the trades of *markets*, and serve the result: see `block_file`."""
+    """Ingest a block file of *markets*; yield a service with these markets, and their swaps.
+
+    `block_file` describes the arguments.
+    """
     end_s = last_second(markets)
     content, swapped = block_file({SOL: sol_market(end_s), **markets}, curves, together)
     path = folder / "blocks.jsonl"
@@ -74,7 +77,7 @@ async def replayed(
 
 
 async def answered(service: Service, token: str, name: str) -> list[dict[str, Any]]:
-    """Return the swaps of a market as `/swaps` returns them, newest first."""
+    """Return all swaps of the market *name*, newest first, as `/swaps` returns them."""
     lines: list[dict[str, Any]] = []
     asked = {"limit": str(PAGE)}
     while True:

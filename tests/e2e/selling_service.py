@@ -1,4 +1,4 @@
-"""A service that sells, in separate processes, like that of `mintscope api`; tests kill it."""
+"""A service that sells like `mintscope api`, in separate processes that tests kill."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -41,7 +41,7 @@ RAISED = ApiConfig(rate_limit_requests=1_000_000_000, connections_per_client_max
 
 
 class SendsFirst(RpcSettlement):
-    """The mistake: the payment is sent before its row is written."""
+    """Settlement with a mistake: it sends the payment before the row of the payment is written."""
 
     @override
     async def simulate(self, envelope: Envelope, source: Pubkey) -> Trial:
@@ -53,7 +53,7 @@ class SendsFirst(RpcSettlement):
 
 
 class UnknownIsFailed(RpcSettlement):
-    """The mistake: a payment that was not seen in time counts as failed, permanently."""
+    """Settlement with a mistake: a payment that was not seen in time counts as failed for good."""
 
     @override
     async def wait(self, signature: Signature, *, patience_s: float) -> Sighting:
@@ -62,7 +62,7 @@ class UnknownIsFailed(RpcSettlement):
 
 
 class TrustsEverybody(RpcSettlement):
-    """The mistake: a payment that reverted counts as received."""
+    """Settlement with a mistake: a payment that reverted counts as received."""
 
     @override
     async def wait(self, signature: Signature, *, patience_s: float) -> Sighting:
@@ -75,7 +75,7 @@ CHAINS = {each.__name__: each for each in (SendsFirst, UnknownIsFailed, TrustsEv
 
 @dataclass(frozen=True, kw_only=True)
 class Manner:
-    """The options of the service.
+    """The options of a service that sells.
 
     patience_s   seconds to wait for the outcome of a payment before the answer
     mistake      the name of a mistake: one of CHAINS, or NeverFlushes; empty: no mistake
@@ -98,7 +98,7 @@ class Seller:
 
 @contextmanager
 def seller_running(folder: Path, rpc_url: str, manner: Manner) -> Iterator[Seller]:
-    """Run the service on *folder*; kill it at the end of the block."""
+    """Run the service on *folder*, and yield it; kill it at the end of the block."""
     with running_process(_serve, folder, rpc_url, manner) as (port, process):
         yield Seller(f"http://127.0.0.1:{port}", process)
 

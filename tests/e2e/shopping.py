@@ -26,7 +26,7 @@ UNSENT_S = 2.0
 class Paid:
     """A signed payment for a bundle of ten credits.
 
-    answer    the last answer; None if there was none so far
+    answer    the last answer of the shop; None if there was none so far
     """
 
     header: str

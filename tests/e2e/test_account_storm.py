@@ -40,7 +40,11 @@ MISTAKEN_STORMS_MAX, MISTAKEN_KILLS = 10, 3
 
 @dataclass(frozen=True)
 class Shift:
-    """One run of a process: its folder, its name, and whether it makes the mistake."""
+    """The arguments of one process.
+
+    name          a prefix of the e-mail addresses of its agents
+    is_mistaken   whether it writes e-mails only after the transaction of their event
+    """
 
     folder: Path
     name: str
@@ -57,7 +61,7 @@ class Reported:
 
 
 class Agent:
-    """Takes all steps to an API key; its redelivery keys are always the same."""
+    """An agent, which takes all steps to an API key; it always has the same redelivery keys."""
 
     def __init__(self, accounts: Accounts, email: str) -> None:
         self._accounts = accounts
@@ -87,7 +91,7 @@ class Agent:
 
 
 def work(tells: Any, shift: Shift) -> None:
-    """Run one process until it is killed."""
+    """Let AGENTS series of agents apply, until the process is killed."""
     asyncio.run(_work(tells, shift))
 
 
@@ -113,7 +117,7 @@ async def _apply_for_ever(accounts: Accounts, name: str, notes: TextIO) -> None:
 
 
 def storm(folder: Path, kills: int, *, is_mistaken: bool = False) -> None:
-    """Let processes work, and kill them."""
+    """Start the processes, and kill them after a moment; repeat this *kills* times."""
     random = Random(7)
     for number in range(kills):
         with ExitStack() as stack:
@@ -130,7 +134,7 @@ def reported_in(folder: Path) -> list[Reported]:
 
 
 def lost(folder: Path, reported: list[Reported]) -> list[str]:
-    """Return the answers whose effects are not in the file."""
+    """Return the answers whose effects are not in the money file."""
     money = folder / "money.sqlite"
     columns = "email, state, confirmed_at IS NOT NULL, secret_hash"
     kept = {
@@ -169,7 +173,7 @@ async def go_on(folder: Path, reported: list[Reported]) -> list[str]:
 
 
 async def found_after(folder: Path, kills: int, *, is_mistaken: bool = False) -> list[str]:
-    """Run a storm, check, let the clients go on, check again; return the errors."""
+    """Run a storm; return the errors found after it, or else after the clients went on."""
     await asyncio.to_thread(partial(storm, folder, kills, is_mistaken=is_mistaken))
     money = folder / "money.sqlite"
     reported = reported_in(folder)

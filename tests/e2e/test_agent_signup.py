@@ -1,4 +1,4 @@
-"""The example of an agent, against a whole api process, step by step."""
+"""The example program of an agent, run against a whole api process, takes every step."""
 
 import re
 import shlex

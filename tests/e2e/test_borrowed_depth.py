@@ -22,7 +22,7 @@ FAR_OFF: Final = 3.0
 
 
 def _own(at_s: int, usd: float, depth: float, pool: str = "own") -> Trade:
-    """Return a trade of 200 USD at *usd* by one of seven keys of the attacker."""
+    """Return a trade of 200 USD at the price *usd*, by one of seven keys of the attacker."""
     signer = f"own-{at_s % 7}"
     return trade(at_s, pool, usd, 200.0, depth, signer=signer, is_attack=True)
 
@@ -52,7 +52,7 @@ def a_visit_to_each() -> list[Trade]:
 
 
 def taken_away() -> list[Trade]:
-    """Return trades in a pool of three times the depth, which has 10 USD when the price changes."""
+    """Return trades in a pool of three times DEPTH, which has 10 USD when the price changes."""
     return [
         _own(at_s, 1.0, 3 * DEPTH) if at_s < ATTACKED_S else _own(at_s, FAR_OFF, 10.0)
         for at_s in range(BEGINS_S + 200, ENDS_S, 2)
@@ -65,7 +65,7 @@ ATTACKS: Final[dict[str, Callable[[], Sequence[Trade]]]] = {
 
 
 async def test_borrowed_depth_moves_no_price(tmp_path: Path) -> None:
-    """Neither does a made-up quote: a billion units of a token that a pool of 1,000 USD prices."""
+    """One attack has a made-up quote: a billion units of a token whose only pool has 1,000 USD."""
     pools = [Pool("honest", DEPTH, DEPTH)]
     honest = list(crowd(Random(1), pools, begin=BEGINS_S, end=ENDS_S, every_s=2.0))
     markets = {name: in_order(honest, attack()) for name, attack in ATTACKS.items()}

@@ -66,12 +66,12 @@ class Attacker:
         return Together(self.at_s + later_s, legs, left)
 
     def round_trip(self) -> Attack:
-        """Buy far off and sell back, in the price pool."""
+        """Return a purchase far from the price and a sale back, in the price pool."""
         legs = self.buys(self.usd, self.factor), self.sells(self.usd * 0.99, self.factor * 0.99)
         return Attack([self.at_once(*legs)], {"roundTrip"})
 
     def sandwich(self) -> Attack:
-        """Trade before and after a victim, who signs the same transaction."""
+        """Return trades before and after the trade of a victim, who signs the same transaction."""
         legs = (
             self.buys(self.usd, self.factor),
             self.buys(self.usd / 3, self.factor * 1.5, signer="victim"),
@@ -80,7 +80,7 @@ class Attacker:
         return Attack([self.at_once(*legs)], {"roundTrip"})
 
     def two_keys(self) -> Attack:
-        """One key buys, the other sells."""
+        """Return a purchase far from the price by one key, and a sale back by another key."""
         legs = (
             self.buys(self.usd, self.factor),
             self.sells(self.usd * 0.99, self.factor * 0.99, signer="x too"),
@@ -88,7 +88,7 @@ class Attacker:
         return Attack([self.at_once(*legs)], {"roundTrip"})
 
     def two_pools(self) -> Attack:
-        """Buy in the price pool, and sell in a private one."""
+        """Return a purchase in the price pool, and a sale in a private pool."""
         legs = (
             self.buys(self.usd, self.factor),
             self.sells(self.usd * 0.9, self.factor, pool=self.own),
@@ -96,7 +96,7 @@ class Attacker:
         return Attack([self.at_once(*legs)], {"roundTrip"})
 
     def three_mints(self) -> Attack:
-        """SOL buys the token, which is sold for dollars, which buy SOL."""
+        """Return an exchange of SOL for the token, the token for dollars, and dollars for SOL."""
         sol = round(self.usd / SOL_USD * 10**9)
         home = Leg(RATE_POOL, "x", (USDC, round(self.usd * 10**6)), (WSOL, sol))
         legs = (
@@ -107,7 +107,7 @@ class Attacker:
         return Attack([self.at_once(*legs)], {"roundTrip"})
 
     def cents(self) -> Attack:
-        """Trade a few cents far off in the price pool, by different people."""
+        """Return purchases of a few cents far from the price, in the price pool, by many keys."""
         few = [
             self.at_once(
                 self.buys(self._random.uniform(0.03, 0.09), self.factor, signer=f"x{n}"), later_s=n
@@ -117,7 +117,7 @@ class Attacker:
         return Attack(few, {"otherPool"})
 
     def raw_units(self) -> Attack:
-        """Buy too few raw units to set a price, for some cents, in a private pool."""
+        """Return purchases of too few raw units to set a price, for cents, in a private pool."""
         few = [
             self.at_once(
                 Leg(self.own, f"x{n}", (WSOL, round(usd / SOL_USD * 10**9)), (self._mint, 999)),
@@ -128,7 +128,7 @@ class Attacker:
         return Attack(few, {"noPrice"})
 
     def washed(self) -> Attack:
-        """Trade five times between two own keys for 1,500,000 USD, in a private pool."""
+        """Return five purchases for 1,500,000 USD each, by two keys, in a private pool."""
         far = [
             self.at_once(
                 self.buys(1_500_000, 500.0, pool=self.own, signer=f"x{n % 2}"), later_s=2 * n

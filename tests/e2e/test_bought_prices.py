@@ -1,4 +1,4 @@
-"""Attempts to buy a price, through block files, ingest and the API.
+"""Attempts to manipulate prices, through block files, ingest and the API.
 
 Each market of `prove.prices` is one token of the same chain.  The test judges its candles, and its
 swaps that set a price according to the API.
@@ -131,7 +131,7 @@ def varied(scenario: Scenario, seed: int) -> Scenario:
 
 
 def markets(seed: int) -> dict[str, Scenario]:
-    """Return every market, and attacks of every kind."""
+    """Return markets by name: moves that prices must follow, and attacks that they must not."""
     followed = {name: make(seed) for name, make in FOLLOWED.items()}
     resisted = {name: varied(make(seed), seed) for name, make in RESISTED.items()}
     return followed | resisted | bought(seed)

@@ -1,6 +1,6 @@
 """A cluster under load and faults: answers to clients, books and candles stay correct.
 
-`make cluster` runs it at full length, and prints its figures.
+`make cluster` runs this test at full length, and prints its figures.
 """
 
 import asyncio
@@ -205,7 +205,7 @@ class Heard:
             self.hidden_s = max(self.hidden_s, now_s - before_s)
 
     def begin(self) -> None:
-        """Reset all measurements."""
+        """Reset the longest waits, the lost answers and the 503s."""
         self.hidden_s = self.wait_s = 0.0
         self.lost.clear()
         self.unavailable.clear()
@@ -213,7 +213,7 @@ class Heard:
 
 @dataclass
 class Client:
-    """One client; each of its requests comes from a different address."""
+    """A client; each of its requests names a different IP address."""
 
     http: httpx.AsyncClient
     heard: Heard
@@ -517,7 +517,7 @@ async def _expect_books(
 
 
 def _moved(cluster: Cluster) -> dict[str, Counter[str]]:
-    """Return the sums of the entries by kind, for each hint of a credit token."""
+    """Return the sums of entries by kind, by the last characters of the credit token."""
     moved: dict[str, Counter[str]] = defaultdict(Counter)
     with psycopg.connect(cluster.postgres.dsn) as connection:
         for hint, kind, delta in connection.execute(MOVED):

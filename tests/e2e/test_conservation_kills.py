@@ -31,8 +31,8 @@ READY_S = 60
 class History:
     """The credits that answers report as taken, and the possible credits of lost answers.
 
-    A minute with sent data is refunded if the service dies before it has recorded the minute for
-    good.  It has recorded it when the minute of another stream begins.
+    A minute of a stream is refunded, even if its data was sent, if the service dies before it has
+    recorded the minute.  The minute is recorded when a minute of another stream begins.
     """
 
     reported: Counter[int] = field(default_factory=Counter)
@@ -132,7 +132,7 @@ async def client_of(address: str, history: History, random: Random) -> None:
 
 
 async def answering(history: History) -> None:
-    """Wait until some more calls were answered, however busy this machine is."""
+    """Wait until CLIENTS more calls have been answered, however long this machine takes."""
     enough = history.met.total() + CLIENTS
     async with asyncio.timeout(READY_S):
         while history.met.total() < enough:  # noqa: ASYNC110 - no event to wait for
@@ -140,7 +140,7 @@ async def answering(history: History) -> None:
 
 
 def taken(book: Book) -> dict[int, int]:
-    """Return the credits taken of each token, after open debits of dead processes are refunded."""
+    """Return the credits taken from each token; first refund the open debits of dead processes."""
     clear_up(book)
     return {number: CREDITS - left(book, credit_token(number)) for number in range(TOKENS)}
 

@@ -1,8 +1,8 @@
 """Connections that break, on every paid route: each answer is paid for exactly once.
 
-Clients cut their requests, close one half, reset, and leave while the store stands still; replicas
-are killed and restarted.  In the end each client repeats its request with its key until it gets
-an answer.
+Clients cut their requests, close one half of a connection, reset it, and leave while the store does
+not respond; replicas are killed and restarted.  In the end each client repeats its request with its
+key until it gets an answer.
 """
 
 import asyncio
@@ -67,7 +67,7 @@ class Fleet:
         return random.choice(self.replicas)[0]
 
     async def kill_one(self, random: Random) -> None:
-        """Kill a replica in the midst of conversations, and start another in its place."""
+        """Kill a replica during conversations, and start another in its place."""
         await asyncio.sleep(random.uniform(0.0, 0.03))
         _, process = self.replicas.pop(random.randrange(len(self.replicas)))
         process.kill()
@@ -76,7 +76,7 @@ class Fleet:
 
     @asynccontextmanager
     async def standing_still(self) -> AsyncIterator[None]:
-        """Stop the store during the block."""
+        """Freeze PostgreSQL, or lock the SQLite file against writes, during the block."""
         if self.dsn:
             with ExitStack() as stack:
                 for pid in server().pids():
@@ -115,7 +115,7 @@ class Conversation:
                 await break_off(fleet.any(self.random), request, self.random)
 
     async def listen(self, fleet: Fleet, *, is_slow: bool) -> None:
-        """Open a stream; leave before its first event, or after its minute event."""
+        """Open a stream; leave after its minute event, or with *is_slow* before its first event."""
         async with fleet.any(self.random).connection() as client:
             await client.send(OPEN_STREAM)
             if is_slow:

@@ -41,7 +41,7 @@ ANSWER = "answer"
 
 @dataclass
 class History:
-    """By token: the balances that clients received, and the number of answers that never came."""
+    """The balances that clients received, and the number of answers that never came, by token."""
 
     reported: defaultdict[CreditToken, list[int]] = field(default_factory=lambda: defaultdict(list))
     unanswered: Counter[CreditToken] = field(default_factory=Counter)
@@ -86,7 +86,7 @@ async def storm(folder: Path, ledger: type[Sound], kills: int, history: History)
 
 
 async def answered(history: History, count: int) -> None:
-    """Wait until *count* more debits have an answer, or ANSWERED_S.
+    """Wait until *count* more debits have an answer, at most ANSWERED_S.
 
     On a busy machine a debit takes long: a kill after a fixed time would come before all debits.
     """
@@ -105,7 +105,7 @@ def issue(folder: Path) -> None:
 
 
 def violations(folder: Path, history: History) -> list[str]:
-    """Compare the books with the answers to the clients."""
+    """Compare the books with the answers to clients; return each contradiction."""
     book = CreditBook(folder / "money.sqlite", pepper=PEPPER)
     found = [f"account {account} contradicts itself" for account in book.contradictions()]
     for number in range(TOKENS):

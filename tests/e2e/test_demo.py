@@ -192,7 +192,7 @@ def test_a_demo_with_a_stream_sells_and_its_processes_end_after_a_kill(tmp_path:
 
 
 def _expect_an_agent(lines: list[str]) -> None:
-    """Run the printed command of an agent, from its signup to the deletion of its account."""
+    """Run the printed command of an agent, from signup to deletion; sign in as administrator."""
     line = next(line for line in lines if "--approve-with" in line)
     ran = subprocess.run(
         shlex.split(line), capture_output=True, text=True, timeout=READY_S, check=False

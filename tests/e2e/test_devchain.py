@@ -32,7 +32,7 @@ READY_S = 15  # a bound for a loaded machine; the goal is 3
 
 @contextmanager
 def devchain(*options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """Run the command on a free port; yield the process and its address once it listens."""
+    """Run `mintscope devchain` on a free port; yield the process and its address."""
     with subprocess.Popen(
         [*COMMAND, "--port", "0", *options], stderr=subprocess.PIPE, text=True
     ) as process:

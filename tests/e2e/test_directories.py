@@ -43,7 +43,7 @@ pytestmark = pytest.mark.skipif(
 
 
 async def node(*words: str, **environment: str) -> str:
-    """Run a program of the tools; return its output.
+    """Run Node with the arguments *words* in the folder of the tools; return its output.
 
     The output goes to a file: a Node program that exits loses output beyond 64 KiB in a pipe.
     """

@@ -1,4 +1,4 @@
-"""1,000 exchanges of one secret at once, from two processes: one key."""
+"""1,000 simultaneous exchanges of one application secret, by two processes, give one API key."""
 
 import asyncio
 import os
@@ -39,7 +39,7 @@ UPDATE application SET state = 'approved', issued_at = NULL, key_nonce = NULL
 
 @dataclass(frozen=True)
 class SelectsThenUpdates:
-    """The mistake: the state is tested before the transaction that changes it, and not in it."""
+    """A store with a mistake: it tests the state before the transaction, not in the transaction."""
 
     store: AccountStore
     file: AccountConnections
@@ -61,7 +61,12 @@ class SelectsThenUpdates:
 
 @dataclass(frozen=True)
 class Race:
-    """The data that every process gets."""
+    """The arguments of every process.
+
+    secret        the application secret to exchange
+    key           the redelivery key of all exchanges; None: they have none
+    is_mistaken   whether the exchanges use `SelectsThenUpdates`
+    """
 
     folder: Path
     secret: str
@@ -70,7 +75,7 @@ class Race:
 
 
 def run(tells: Any, go: Event, race: Race) -> None:
-    """Run one of the processes: get ready, wait, exchange, report."""
+    """Send "ready" to *tells*, wait for *go*, exchange TASKS times at once, send the answers."""
     tells.send(asyncio.run(_exchange_all(tells, go, race)))
 
 
@@ -111,7 +116,7 @@ async def approved(folder: Path) -> Signup:
 
 
 def answers(race: Race) -> list[str]:
-    """Return the answer to every exchange."""
+    """Let all processes exchange at the same time; return the answer to every exchange."""
     go = processes.Event()
     racers = []
     for _ in range(PROCESSES):

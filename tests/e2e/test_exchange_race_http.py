@@ -1,4 +1,4 @@
-"""1,000 exchanges of one secret at once over HTTP, at two processes, limits raised: one key."""
+"""1,000 simultaneous exchanges of one secret over HTTP, at two processes, give one API key."""
 
 import asyncio
 import json
@@ -73,7 +73,7 @@ async def approved(folder: Path) -> str:
 
 
 async def answers(ports: Sequence[int], secret: str) -> list[tuple[int, str, bytes]]:
-    """Send requests on open connections; return status, code and body of every answer."""
+    """Send exchanges on open connections; return (status, error code, body) of every answer."""
     body = json.dumps({"email": EMAIL, "applicationSecret": secret})
     request = (
         f"POST {EXCHANGE_PATH} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"

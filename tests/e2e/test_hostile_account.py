@@ -1,5 +1,6 @@
-"""The heaviest load of a free account: twenty alerts that fire at every slot, to a receiver that
-accepts no webhook.  Debits of others are as fast as before, and the stored data is bounded.
+"""A free account with the heaviest possible load slows no debit and fills no disk.
+
+It has twenty alerts that fire at every slot, and a receiver that accepts no webhook.
 """
 
 import asyncio
@@ -55,7 +56,7 @@ CONFIG: Final = SignalsConfig()
 
 @dataclass
 class Refusing:
-    """Closes every connection, and counts them."""
+    """A receiver of webhooks that closes every connection, and counts the connections."""
 
     count: int = 0
     busiest: list[float] = field(default_factory=list)  # the times of the connections
@@ -75,7 +76,7 @@ class Refusing:
 
 
 async def trade(market: Traded) -> None:
-    """Let the price cross the level at every slot, until cancelled."""
+    """Let the price cross the level of the alerts at every slot, until cancelled."""
     tip = await market.reader.tip()
     slot, price = tip.slot or 0, 150.0
     while True:
@@ -86,7 +87,7 @@ async def trade(market: Traded) -> None:
 
 
 async def debit_p99_s(client: httpx.AsyncClient, span_s: float) -> float:
-    """Spend credits for *span_s*; return the 99th percentile of the answer times."""
+    """Spend credits for *span_s*; return the median of the 99th percentiles of PARTS parts."""
     found = []
     for _ in range(PARTS):
         took, end_s = [], time.monotonic() + span_s / PARTS
@@ -125,7 +126,7 @@ async def traded_service(folder: Path) -> AsyncIterator[httpx.AsyncClient]:
 
 
 def left_by(data: Path) -> tuple[int, int, float]:
-    """Return the numbers of stored firings and webhooks, and the bytes of one of each together."""
+    """Return the numbers of stored firings and webhooks, and the mean bytes of both together."""
     rows, size = [], 0.0
     for name, table in ((MONEY_FILE, "signal_firing"), (WEBHOOKS_FILE, "webhook")):
         with closing(apsw.Connection(str(data / name))) as db:

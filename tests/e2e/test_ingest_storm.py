@@ -64,7 +64,7 @@ def write_blocks(blocks: list[Block], path: Path) -> None:
 
 
 def made_entry(swap: Swap) -> dict[str, Any]:
-    """Return the transaction that holds *swap* in the form that getBlock returns."""
+    """Return a transaction that contains *swap*, in the form of getBlock."""
     data = b58encode(msgspec.json.encode(swap)).decode()
     instruction = {"programIdIndex": 0, "accounts": [], "data": data}
     message = {"accountKeys": ["made"], "instructions": [instruction]}
@@ -78,8 +78,8 @@ def has_begun(folder: Path) -> bool:
     """Return whether the tables of the market exist.
 
     If ingest was killed before it created them, the file is empty or missing.  All tables are
-    created in one transaction.  A kill within it leaves a journal, which only a connection with
-    write access can roll back.
+    created in one transaction.  A kill during this transaction leaves a journal, which only a
+    connection with write access can roll back.
     """
     path = folder / MARKET_FILE
     if not path.exists():
@@ -111,7 +111,7 @@ def replay(at_work: Connection, blocks: Path, market: Path) -> None:
 
 
 def killed_at_work(blocks: Path, market: Path, after_s: float) -> bool:
-    """Replay in another process and kill it; return False if the replay ended before."""
+    """Replay in another process, and kill it after *after_s*; return False if it had ended."""
     with running(replay, blocks, market) as (_, child):
         child.join(after_s)
     assert child.exitcode in {0, -signal.SIGKILL}

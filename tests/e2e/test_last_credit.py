@@ -30,7 +30,7 @@ RAISED = Config(api=ApiConfig(rate_limit_requests=1_000_000))
 
 
 class SelectsThenUpdates:
-    """The mistake: the balance is tested in one statement and changed in another."""
+    """A ledger with a mistake: it tests the balance in one statement and changes it in another."""
 
     def __init__(self, ledger: CreditLedger, path: Path) -> None:
         self._ledger = ledger
@@ -68,7 +68,7 @@ class SelectsThenUpdates:
 
 
 async def race(clients: list[Client], token: CreditToken) -> Counter[int]:
-    """Send the request of every client at once, on open connections."""
+    """Let every client request a report at once; return the number of answers by status."""
     request = (
         f"GET /v1/token/{TRACKED} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n\r\n"
     ).encode()
@@ -91,7 +91,7 @@ def app_over(ledger: CreditLedger) -> ASGIApp:
 
 
 async def rounds(ledgers: Sequence[CreditLedger], count: int) -> list[Counter[int]]:
-    """Return the answers of each round; the clients are divided among one server per ledger."""
+    """Return the answers of each race; the clients are divided among one server per ledger."""
     async with AsyncExitStack() as stack:
         clients = []
         for ledger in ledgers:

@@ -85,7 +85,7 @@ def seconds_off(
 async def served(
     service: Service, token: str, name: str, mine: Sequence[Swapped]
 ) -> list[tuple[int, float]]:
-    """Return the prices that swaps have set according to the API, in order."""
+    """Return (Unix s, USD price) of each swap of *mine* that sets a price according to the API."""
     lines = {line["signature"]: line for line in await answered(service, token, name)}
     assert len(lines) == len(mine), name
     reported = [lines[one.signature] for one in mine]

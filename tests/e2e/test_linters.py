@@ -100,7 +100,10 @@ async def test_tdqs_finds_no_error_in_the_tools(shop: SellingApi, tmp_path: Path
 
 @asynccontextmanager
 async def prism(folder: Path, upstream: str) -> AsyncIterator[str]:
-    """Run prism before *upstream*; it answers 500 if an answer contradicts openapi.json."""
+    """Run the proxy prism in front of *upstream*; yield its address.
+
+    Prism answers 500 if an answer of *upstream* contradicts openapi.json.
+    """
     program = str(TOOLS_OF_NODE / "@stoplight" / "prism-cli" / "dist" / "index.js")
     port = free_port()
     words = ("proxy", "openapi.json", upstream, "--port", str(port), "--errors")

@@ -1,4 +1,4 @@
-"""Whole processes with pages, with administration on its own port, or without pages."""
+"""An api process serves administration on a separate port, and no pages if they are disabled."""
 
 import re
 from pathlib import Path

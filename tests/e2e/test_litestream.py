@@ -34,7 +34,7 @@ pytestmark = [
 
 @pytest.fixture
 def configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Run Litestream with the shipped file on an installation; return its configuration."""
+    """Run Litestream with deploy/litestream.yml on an installation; yield the path of its file."""
     monkeypatch.setenv("MINTSCOPE_DATA_DIR", str(tmp_path / "data"))
     engine_of(load(None).config).migrations(is_done=True)
     expect_own_stores(load(None).config, writes=True)
@@ -60,7 +60,7 @@ def run(*words: str, **settings: str) -> Result:
 
 
 def restored(file: Path, folder: Path) -> Path:
-    """Restore every database into the new *folder*; return it."""
+    """Restore every database into the new *folder*, and copy the pepper; return the folder."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(mode=0o700)
     data = file.parent / "data"

@@ -1,4 +1,4 @@
-"""MCP clients of the official package, and x402's, against a running service on a local chain."""
+"""The official MCP client, and that of x402, use a running service on a local chain."""
 
 import asyncio
 import json
@@ -76,7 +76,7 @@ def over_stdio(service: DocumentedService, *words: str) -> Client:
 
 
 class ForX402:
-    """An MCP client with the names of version 1, which the x402 package expects."""
+    """An MCP client with the method names of version 1 of its package, which x402 expects."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -96,7 +96,7 @@ class ForX402:
 
 
 def paying(service: DocumentedService, client: Client) -> x402MCPClient:
-    """Return the unmodified official payer, which is allowed to pay with our token."""
+    """Return the unmodified official payer, which is allowed to pay with the payment token."""
     payer = x402Client()
     signer = KeypairSigner(GENESIS.key("buyer"))
     register_exact_svm_client(payer, signer, rpc_url=service.rpc_url)
@@ -137,7 +137,7 @@ def expect_delivered(results: dict[str, CallToolResult], token_credits: int) -> 
 
 
 def is_paid_for(name: str, result: CallToolResult) -> bool:
-    """Return whether a credit is due: an empty page is free."""
+    """Return whether *result* costs a credit; some tools are free, and an empty page is free."""
     parts = reported_by(result)["data"].values()
     tables = [each for each in parts if isinstance(each, dict) and "rows" in each]
     return name not in {"get_balance", "search_tokens", "try_token"} and all(

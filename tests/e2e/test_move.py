@@ -48,7 +48,10 @@ def answer_of(response: httpx.Response) -> Answer:
 
 
 def answers(client: httpx.Client) -> dict[str, Answer]:
-    """Request all stored data; the reports, which cost credits, come last."""
+    """Request stored data of each kind; return the answers.
+
+    Reports come last, because they cost credits.
+    """
     found = {
         path: answer_of(client.get(path, headers=headers))
         for path, headers in (
@@ -75,7 +78,7 @@ def _report(client: httpx.Client, mint: str) -> httpx.Response:
 
 @pytest.fixture
 def places(tmp_path: Path) -> dict[str, dict[str, str]]:
-    """Return the places of a service: before the move, after it, and after the move back."""
+    """Move a service to PostgreSQL and back; return the settings of each of the three places."""
     dsn_in(tmp_path, kinds=())
     folder, back = old_folder(tmp_path / "old"), tmp_path / "back"
     there = url_in(tmp_path)
@@ -94,7 +97,7 @@ def places(tmp_path: Path) -> dict[str, dict[str, str]]:
 
 
 async def audited(environment: Mapping[str, str], monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Return contradictions in the books."""
+    """Audit the installation of *environment*; return the contradictions in its books."""
     with monkeypatch.context() as patched:
         for name, value in environment.items():
             patched.setenv(name, value)

@@ -1,4 +1,4 @@
-"""Purchases while the disk is full or the file is locked, and the flushes before each sale."""
+"""Purchases while the disk is full or the money file is locked, and the flushes before a sale."""
 
 import asyncio
 import os
@@ -89,7 +89,7 @@ def disk_full(seller: Seller) -> Iterator[None]:
 
 
 async def flushes_before_each_sale(folder: Path, mistake: str) -> list[int]:
-    """Return the number of flushes before each 201."""
+    """Buy several times; return the number of flushes between each 402 and its 201."""
     trace = folder / "trace"
     notes = FlushTrace(trace)
 
@@ -107,7 +107,7 @@ async def flushes_before_each_sale(folder: Path, mistake: str) -> list[int]:
 
 
 async def test_every_sale_waits_for_the_disk_twice(tmp_path: Path) -> None:
-    """Once for the pending row, before the broadcast, and once for the sold credits."""
+    """A sale flushes the pending row, before the broadcast, and then the sold credits."""
     assert min(await flushes_before_each_sale(tmp_path, "")) >= 2
 
 

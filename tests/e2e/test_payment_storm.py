@@ -45,7 +45,7 @@ MISTAKEN_REVERTS = 30  # of a hundred: a short storm has few payments
 
 @dataclass
 class Reported:
-    """Answers to the clients: by token, balances and answers that never came."""
+    """The balances that clients received, and the number of answers that never came, by token."""
 
     balances: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     unanswered: Counter[str] = field(default_factory=Counter)
@@ -55,7 +55,7 @@ class Reported:
 async def storm(
     folder: Path, chain: Chain, kills: int, manner: Manner
 ) -> tuple[list[Paid], Reported]:
-    """Buy and spend, kill and start again; return the payments and answers."""
+    """Kill the seller repeatedly while clients buy and spend; return the payments and answers."""
     random, reported, paid = Random(5), Reported(), list[Paid]()
     async with httpx.AsyncClient(base_url=chain.url, timeout=REQUEST_S) as rpc:
         shoppers = [
@@ -85,7 +85,7 @@ async def storm(
 
 
 async def _answered(paid: list[Paid], count: int) -> None:
-    """Wait until *count* more payments have an answer, or ANSWERED_S.
+    """Wait until *count* more payments have an answer, at most ANSWERED_S.
 
     On a busy machine a sale takes seconds: a kill after a fixed time would come before all sales.
     """
@@ -164,7 +164,7 @@ async def redeem_all(folder: Path, chain: Chain, paid: list[Paid]) -> list[str]:
 
 
 async def _steal(shop: httpx.AsyncClient, public: list[Paid]) -> list[str]:
-    """Send payments that are public on the chain, without a key and with another key."""
+    """Send public payments without a key and with another; return all answers but 402 and 409."""
     turns = asyncio.Semaphore(THIEVES)
 
     async def steal(each: Paid, key: str | None) -> httpx.Response:

@@ -55,7 +55,7 @@ async def official(
     visit: Callable[[httpx.AsyncClient], Awaitable[list[httpx.Response]]],
     sent: list[str] | None = None,
 ) -> list[httpx.Response]:
-    """Run *visit* with the unmodified official client, which is allowed to pay with our token.
+    """Run *visit* with the unmodified official client, which may pay with the payment token.
 
     sent    receives the payments that the client sends
     """
@@ -147,7 +147,7 @@ async def test_a_pending_payment_is_redeemed_with_the_returned_idempotency_key(
 async def test_an_expired_blockhash_is_refused_and_a_lost_payment_fails_at_expiry(
     tmp_path: Path,
 ) -> None:
-    """A blockhash expires after 6 s with slots of 40 ms, after 30 s with those of mainnet."""
+    """A blockhash expires after 6 s with slots of 40 ms, and after 30 s at the pace of mainnet."""
     life_s = BLOCKHASH_BLOCKS * SLOT_MS / 1000
     with market_town(tmp_path, manner=Manner(patience_s=HELD_OPEN_S)) as (chain, [seller]):
         async with visiting(chain, [seller]) as (shopper, [shop]):
@@ -195,7 +195,7 @@ async def test_one_of_twenty_payments_with_funds_for_one_is_served(
 async def test_a_payment_sent_a_hundred_times_is_issued_once(
     tmp_path: Path, processes: int
 ) -> None:
-    """Half of the requests have the key and get the same token; the others get no token."""
+    """All requests with the key that comes first get the token; requests with other keys do not."""
     with market_town(tmp_path, processes=processes) as (chain, sellers):
         async with visiting(chain, sellers) as (shopper, shops):
             for number in range(ROUNDS):

@@ -1,4 +1,4 @@
-"""The restore of docs/operating/back-up.md from start to end, with buyers in between."""
+"""A backup and a restore by docs/operating/back-up.md, with purchases before and after both."""
 
 import asyncio
 import json
@@ -84,12 +84,12 @@ async def town(tmp_path: Path) -> AsyncIterator[Town]:
 
 
 def back_up(folder: Path) -> None:
-    """Run the command of the page that copies *folder*, while it is in use."""
+    """Run the backup command of back-up.md on *folder*, while the service uses it."""
     _run(folder, *_command_of_page("backup"))
 
 
 def restore(folder: Path) -> None:
-    """Delete every file of *folder*, then run the restore command of the page."""
+    """Delete every file of *folder*, then run the restore command of back-up.md."""
     for lost in folder.iterdir():
         lost.unlink()
     command, _ = _command_of_page("restore")
@@ -188,7 +188,7 @@ async def served(town: Town, manner: Manner) -> AsyncIterator[httpx.AsyncClient]
 
 
 async def sell(town: Town) -> Sold:
-    """Sell before, during and after the backup."""
+    """Sell before, during and after the backup; return the purchases."""
     buyer = town.buyer
     async with served(town, PATIENT) as shop:
         before = await buyer.buy(shop, KEY + "before")

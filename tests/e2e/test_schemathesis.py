@@ -93,12 +93,13 @@ LENGTH: Final = (
 
 
 def door_of(shop: SellingApi, limit_clock: ManualClock, *, pays: bool) -> ASGIApp:
-    """Return an application before the shop: it leaves streams after their first event.
+    """Return an application that passes requests to the shop, and leaves streams early.
 
-    For rate limits, each request comes a day after the previous one; KEPT tables are emptied.
+    A stream is left after its first event.  Each request comes a day after the previous one, so
+    that no rate limit is reached; tables in KEPT are emptied before a request that adds rows.
 
-    pays   whether it pays a demanded payment, and sends the request again; the payment that the
-           demo demands cannot be paid
+    pays   whether the application pays if the shop demands it, and sends the request again; the
+           payment that the demo demands cannot be paid
     """
 
     async def door(scope: Scope, receive: Receive, send: Send) -> None:
@@ -180,7 +181,7 @@ async def _pay(shop: SellingApi, scope: Scope, receive: Receive, send: Send) -> 
 
 
 async def credential_of(shop: SellingApi, who: str) -> str:
-    """Return the credential of *who*: none, a credit token, or an API key of an account."""
+    """Return the credential of *who*: a credit token, the API key of an account, or "" for none."""
     service = shop.service
     match who:
         case "with credits":

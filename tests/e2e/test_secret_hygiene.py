@@ -31,7 +31,7 @@ PASSWORD, NEW_PASSWORD = "correct horse battery staple", "another horse, another
 
 
 class Client:
-    """An agent and a person at one service; it remembers every secret that it gets or sends."""
+    """The client of an agent and of a person; it remembers every secret that it gets or sends."""
 
     def __init__(self, http: httpx.Client) -> None:
         self.http = http
@@ -62,7 +62,7 @@ class Client:
         return self.http.get(path, headers={"cookie": self.cookie, "accept": "text/html"})
 
     def send(self, path: str, fields: Mapping[str, str]) -> httpx.Response:
-        """Send a form of a page in the session."""
+        """Send the form *fields* to *path* in the session, with the CSRF token if there is one."""
         page = self.open("/").text
         csrf = re.search(r'name="csrf" value="([^"]+)"', page)
         data = dict(fields)
@@ -177,7 +177,7 @@ def test_no_secret_is_written_anywhere(tmp_path: Path) -> None:
 
 
 def test_a_crash_leaves_no_core_file(tmp_path: Path) -> None:
-    """The inherited limit allows core files of any size that the machine allows."""
+    """The process inherits the largest limit of core files that the machine allows."""
     _, most = resource.getrlimit(resource.RLIMIT_CORE)
     if most == 0:
         pytest.skip("did not run: this machine allows no core files at all")

@@ -186,7 +186,7 @@ def _pools(meant: Mapping[Slot, Sequence[Swap]]) -> Mapping[str, set[str]]:
 def _expected(
     chain: Devchain, meant: Mapping[Slot, Sequence[Swap]], mints: Sequence[str]
 ) -> tuple[dict[str, list[definitions.Trade]], int]:
-    """Return the accepted trades by mint, priced slowly, and the time of the last block."""
+    """Return the trades expected by `slow_market`, by mint, and the time of the last block."""
     blocks = [
         Block(
             slot=Slot(slot),
@@ -223,7 +223,7 @@ def _block(chain: Devchain, slot: int) -> Any:
 
 
 def _wait_for(client: httpx.Client, now: int) -> None:
-    """Wait until the last block is applied: the file is read before it is folded."""
+    """Wait until the api serves the last block, which takes longer than reading the file."""
     pause = threading.Event()
     while ask(client, WSOL).json()["data"]["dataSpan"]["to"] != now:
         pause.wait(POLL_S)
@@ -270,7 +270,7 @@ def _pools_of(rows: list[dict[str, Any]], mint: str) -> set[str]:
 
 
 def _write_fixture_blocks(folder: Path, file: Path) -> None:
-    """Write the fixture transactions with a slot and a time as getBlock lines, in slot order."""
+    """Write the fixture transactions that have a slot and a time, a line per block, by slot."""
     blocks: dict[int, dict[str, Any]] = {}
     for path in sorted((folder / "tx").glob("*.json")):
         transaction = json.loads(path.read_bytes())
@@ -287,7 +287,7 @@ def _in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _is_rated(row: dict[str, Any], rows: list[dict[str, Any]]) -> bool:
-    """Return whether SOL traded for dollars in the slot of *row* or at most 300 s before it."""
+    """Return whether a swap of 0.05 SOL or more for dollars is at most 300 s older than *row*."""
     return any(
         other["base"] == WSOL
         and other["quote_kind"] == "USD"
@@ -321,7 +321,7 @@ def test_a_second_service_in_the_same_folder_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("half", ["ingest", "api"])
 def test_a_process_exits_with_3_if_its_folder_is_in_use(tmp_path: Path, half: str) -> None:
-    """Exit code 3 keeps a supervisor from restarting it: only an operator can decide."""
+    """Exit code 3 keeps a supervisor from restarting the process: only an operator can decide."""
     environment = settings(tmp_path, [tmp_path / "none.jsonl"])
     with held(tmp_path / "data", half):
         ended = command(environment, half)
@@ -331,7 +331,7 @@ def test_a_process_exits_with_3_if_its_folder_is_in_use(tmp_path: Path, half: st
 
 
 def test_serve_exits_with_3_if_its_api_exits_with_3(tmp_path: Path) -> None:
-    """Exit code 3 keeps a supervisor from restarting it: these settings cannot sell."""
+    """Exit code 3 keeps a supervisor from restarting `serve`, whose settings cannot sell."""
     file = tmp_path / "blocks.jsonl"
     file.write_text('{"slot": 1, "blockTime": 1700000000, "transactions": []}\n')
     key = Keypair.from_seed(sha256(b"a fee payer").digest())
@@ -348,7 +348,7 @@ def test_serve_exits_with_3_if_its_api_exits_with_3(tmp_path: Path) -> None:
 
 
 def test_a_deleted_money_file_is_refused_until_ingest_starts_with_new(tmp_path: Path) -> None:
-    """Market and pepper are still there; every command that may run first refuses."""
+    """Market and pepper still exist, so every command that would create the file refuses."""
     file = tmp_path / "blocks.jsonl"
     file.write_text('{"slot": 1, "blockTime": 1700000000, "transactions": []}\n')
     environment, folder = settings(tmp_path, [file]), tmp_path / "data"

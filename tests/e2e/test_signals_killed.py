@@ -205,7 +205,7 @@ async def test_each_crossing_is_sent_once_if_the_process_is_killed(tmp_path: Pat
 
 
 async def expect_emails(data: Path, events: list[dict[str, Any]], signal_id: int) -> None:
-    """Expect each firing in an e-mail or with the limit as reason, and one e-mail on the limit."""
+    """Expect each firing in an e-mail, or not sent for the limit, and one e-mail on the limit."""
     reported = [each["email"] for each in events if each["email"]["state"] != "not_sent"]
     refused = [each["email"] for each in events if each["email"]["state"] == "not_sent"]
     assert {each["reason"] for each in refused} == {f"limit of {EMAILS_MAX} reached"}
@@ -230,7 +230,7 @@ async def _more(receiver: Receiver, count: int) -> bool:
 async def _begin(client: httpx.AsyncClient, data: Path, url: str) -> list[dict[str, Any]]:
     """Create three alerts, and wait until they have been evaluated.
 
-    The first sends webhooks, the second an e-mail at each crossing, the third one e-mail.
+    The first alert sends webhooks, the second an e-mail at each crossing, the third one e-mail.
     """
 
     async def is_seen() -> bool:

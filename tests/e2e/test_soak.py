@@ -35,7 +35,7 @@ PAGES: Final = ("/v1/credits/bundles", "/healthz", "/v1/credits/balance", "/nowh
 
 @dataclass
 class Looks:
-    """Measures of the process, by time."""
+    """Measures of the service's process, taken at the times *at_s*."""
 
     at_s: list[float] = field(default_factory=list)
     memory_mb: list[float] = field(default_factory=list)

@@ -39,7 +39,7 @@ def events(lines: Iterator[str]) -> Iterator[tuple[str, Any]]:
 
 
 def messages(socket: ClientConnection) -> Iterator[tuple[str, Any]]:
-    """Yield the type and data of each message until the server closes in order."""
+    """Yield the type and data of each message until the server closes the connection normally."""
     for text in socket:
         message = json.loads(text)
         yield message["type"], message["data"]

@@ -32,7 +32,7 @@ REPORT: Final = f"/v1/token/{WSOL}"
 
 @dataclass
 class Seen:
-    """The answers to clients, their requests with a lost connection, and the longest wait."""
+    """The answers to clients, the requests whose connection was lost, and the longest wait."""
 
     answers: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)

@@ -41,7 +41,7 @@ def tokens(config: Path, *arguments: str) -> Result:
 
 @pytest.fixture
 def node() -> Iterator[dict[str, Any]]:
-    """A node that answers every call with `accounts`, at slot 77."""
+    """Yield the `url` of a node, and the `accounts` with which it answers each call, at slot 77."""
     reported: dict[str, Any] = {"accounts": []}
 
     class Answering(BaseHTTPRequestHandler):
@@ -115,7 +115,10 @@ def expected_prices(rows: Rows) -> dict[str, list[tuple[float, float]]]:
 
 
 def rate_at(rows: Rows, time: int) -> float | None:
-    """Return dollars per SOL of the newest minute with samples, at most 300 s back."""
+    """Return the median price of SOL, in USD, in the newest minute with swaps.
+
+    Return None if there was no swap in the 300 s before *time*.
+    """
     samples = [
         (row["time"], float(row["price"]), float(row["base_volume"]))
         for row in rows

@@ -62,7 +62,7 @@ def serving(folder: Path) -> Iterator[str]:
 
 
 async def ask(address: str) -> int:
-    """Send one request on its own connection."""
+    """Send one request on its own connection; return the status of the answer."""
     async with httpx.AsyncClient(timeout=END_S) as client:
         answer = await client.get(f"{address}/v1/token/So11111111111111111111111111111111111111112")
         return answer.status_code

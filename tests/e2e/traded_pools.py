@@ -29,7 +29,7 @@ MIGRATE: Final = hashlib.sha256(b"global:migrate").digest()[:8]
 
 
 class Swapped(NamedTuple):
-    """A trade, with the values that its block contains."""
+    """A trade, with the signature of its transaction and the mint of its token."""
 
     signature: str
     mint: str

@@ -54,7 +54,7 @@ class TroubledNode:
 
 @contextmanager
 def troubled_node() -> Iterator[TroubledNode]:
-    """Run a TroubledNode on a free port, on threads of this process."""
+    """Run a TroubledNode on a free port, in threads of this process."""
     node = TroubledNode()
 
     class Handler(BaseHTTPRequestHandler):

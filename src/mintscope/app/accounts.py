@@ -4,11 +4,11 @@ always         delivers the e-mails of the outbox
 every 30 s     stores the times at which API keys were last used; adds up the entries of the journal
                of credits that are older than five minutes; notifies accounts whose spending of the
                day has reached their spend alert
-every hour     deletes expired sessions, expired proofs of people without an account, applications
-               not confirmed within three days, sign-ins whose second step did not come in time,
-               firings of an alert beyond `firings_kept_max`, and usage by key and endpoint older
-               than `usage_kept_days`; after 30 days, e-mails that were sent or given up, proofs
-               that were used or have expired, firings, and records of requests with an
+every hour     deletes expired sessions, expired proofs of e-mail addresses without an account,
+               applications not confirmed within three days, sign-ins whose second step did not
+               come in time, firings of an alert beyond `firings_kept_max`, and usage by key and
+               endpoint older than `usage_kept_days`; after 30 days, e-mails that were sent or given
+               up, proofs that were used or have expired, firings, and records of requests with an
                Idempotency-Key
 """
 
@@ -179,7 +179,7 @@ def _purge(rows: AccountRows, lifetimes: Lifetimes, now: UnixMs) -> None:
 
 
 def _forget(rows: AccountRows, before: UnixMs, now: UnixMs, first_day: int) -> bool:
-    """Delete some old e-mails, proofs, firings, records of requests and usage.
+    """Delete some old e-mails, proofs of e-mail addresses, firings, records of requests and usage.
 
     Return whether more may remain.
     """
@@ -211,7 +211,7 @@ class ShownOutbox:
     async def recent(self, *, limit: int) -> Sequence[SentEmail]:
         """Return up to *limit* e-mails, newest first.
 
-        E-mails whose link needs a deleted proof are left out.
+        An e-mail is left out if the proof that its link contains was deleted.
         """
         posted = []
         for draft in await self._outbox.recent(limit=limit):

@@ -90,7 +90,7 @@ async def _run_forever(work: Work, name: str, sleep: Sleep) -> None:
 
 
 async def run_until_signalled(work: Coroutine[Any, Any, None]) -> int | None:
-    """Run *work* until it ends, or cancel it on SIGINT or SIGTERM; return the signal, if any."""
+    """Run *work* to its end, or cancel it on SIGINT or SIGTERM; return the signal, else None."""
     task = asyncio.create_task(work)
     came = list[int]()
 

@@ -452,7 +452,7 @@ async def open_sales(  # noqa: PLR0913 - one argument for each part
 
 
 def budget_of(payments: PaymentsConfig) -> Budget:
-    """Return the budget that limits the losses within any hour."""
+    """Return the limits of failures and fees in any hour, and of payments in flight."""
     return Budget(
         failures=payments.failures_per_hour_max,
         in_flight_new_payer=payments.in_flight_per_new_payer_max,

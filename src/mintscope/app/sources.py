@@ -290,7 +290,7 @@ def _at(time: UnixS) -> str:
 
 
 def left_out(missing: int) -> str:
-    """Return a warning: the node lists *missing* transactions that it did not return."""
+    """Return a warning about the *missing* transactions that the node lists but did not return."""
     transactions = "1 transaction" if missing == 1 else f"{missing} transactions"
     return f"the node did not give {transactions} that it lists: candles would lack their swaps"
 
@@ -342,7 +342,7 @@ async def backfill_queue(
 
 
 class _BackfillSource:
-    """Implements BackfillSource."""
+    """Surveys and reads requested backfills; implements BackfillSource."""
 
     def __init__(self, market: Market, reading: BackfillReading) -> None:
         self._market = market

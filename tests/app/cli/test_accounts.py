@@ -1,4 +1,4 @@
-"""`mintscope applications`, `mintscope users` and `mintscope admin`"""
+"""The commands `mintscope applications`, `mintscope users` and `mintscope admin`."""
 
 import asyncio
 import json
@@ -44,7 +44,7 @@ FORM: Final = parse_form(
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Return an installation in which an agent has confirmed its address."""
+    """Return the folder of an installation whose application 1 has a confirmed e-mail address."""
     folder = tmp_path / "installation"
     folder.mkdir()
     asyncio.run(with_services(folder, _confirm))
@@ -71,7 +71,7 @@ async def _exchange(accounts: Accounts) -> str:
 
 
 async def _request(accounts: Accounts) -> str:
-    """Request two scopes for the key of the agent, and return the key."""
+    """Approve the application, exchange it for a key, and request two scopes; return the key."""
     await accounts.approve(1)
     key = await _exchange(accounts)
     holder = await accounts.keys.find(key)
@@ -88,7 +88,7 @@ def scopes_of(folder: Path, key: str) -> frozenset[Scope]:
 
 
 def shown(folder: Path) -> dict[str, str]:
-    """Return the facts that `applications show` prints about the application."""
+    """Return the facts about application 1, by name, as `applications show` prints them."""
     facts, _, _ = well(folder, "applications", "show", "1").partition("\nmotivation\n")
     return {line[:13].strip(): line[15:] for line in facts.splitlines()}
 
@@ -99,7 +99,7 @@ def run(folder: Path, *arguments: str, typed: str | None = None) -> Result:
 
 
 def well(folder: Path, *arguments: str, typed: str | None = None) -> str:
-    """Return the output of the command; it must succeed."""
+    """Return the output of `mintscope` with *arguments* and the input *typed*; it must succeed."""
     result = run(folder, *arguments, typed=typed)
     assert result.exit_code == 0, result.stderr
     return result.stdout
@@ -416,7 +416,7 @@ def test_a_terminal_asks_for_the_password_twice_and_does_not_show_it(
 
 
 def on_terminal(folder: Path, lines: list[str], *arguments: str) -> str:
-    """Run a command in a terminal, answer each question with a line; return what was shown."""
+    """Run a command in a terminal, answer its questions with *lines*, and return the output."""
     ours, theirs = pty.openpty()
     command = [sys.executable, "-c", TAKE_TERMINAL, "-m", "mintscope", *arguments]
     environment = {**os.environ, "MINTSCOPE_DATA_DIR": str(folder)}  # noqa: TID251 - of a child

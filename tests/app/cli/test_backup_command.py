@@ -1,4 +1,4 @@
-"""`mintscope backup`: complete copies in rotation, noted, and verified by a restore."""
+"""`mintscope backup` makes, records and rotates complete copies; a restore verifies a copy."""
 
 import asyncio
 import json
@@ -212,7 +212,7 @@ def test_a_pepper_that_is_kept_apart_is_restored(data: Path, tmp_path: Path) -> 
 def test_a_backup_of_an_empty_folder_does_not_replace_the_copied_pepper(
     data: Path, tmp_path: Path
 ) -> None:
-    """A disk was replaced, so the service began as a new installation, with another pepper."""
+    """The service has a new, empty disk, so it began as a new installation with another pepper."""
     safe = tmp_path / "safe"
     apart = {"BACKUP__SECRETS_TO": str(safe)}
     new = {"DATA_DIR": str(tmp_path / "new"), "STORE": ""}
@@ -344,7 +344,7 @@ def test_a_database_that_is_down_is_one_message(
 
 @pytest.mark.usefixtures("data")
 def test_a_full_disk_is_reported_and_no_part_of_the_backup_is_left(tmp_path: Path) -> None:
-    """Files of this process cannot grow beyond 20 kB; SQLite reports that like a full disk."""
+    """Files of this process cannot grow beyond 20 kB, which SQLite reports like a full disk."""
     backups_of = tmp_path / "backups"
     usual = resource.getrlimit(resource.RLIMIT_FSIZE)
     ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

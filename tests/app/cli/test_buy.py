@@ -1,4 +1,4 @@
-"""`mintscope buy`: a shop and a chain on the loopback, a wallet in a file."""
+"""`mintscope buy` with a wallet file, against a shop and a chain on the loopback address."""
 
 import asyncio
 import json
@@ -104,7 +104,7 @@ async def test_a_broken_wallet_is_refused(world: World, tmp_path: Path, content:
 
 
 class Spoils:
-    """The shop, whose answer to each payment is replaced by a 429 with Retry-After: 3600."""
+    """Passes requests to the shop, but answers each payment with a 429 and Retry-After: 3600."""
 
     def __init__(self, shop: Shop) -> None:
         self.shop = shop.app

@@ -43,7 +43,7 @@ time.sleep(30)
 
 @pytest.mark.process
 def test_the_chain_is_stopped_after_the_server_that_uses_it(tmp_path: Path) -> None:
-    """Otherwise the server would warn, while it ends, that the chain does not answer."""
+    """If the chain stopped first, the server would warn that the chain does not answer."""
     with Children(command=(sys.executable, "-c", PROGRAM)) as children:
         children.start("chain", ["chain", str(tmp_path)], role=Role(has_memory=True))
         children.start("server", ["server", str(tmp_path)])
@@ -225,7 +225,7 @@ time.sleep(30)
 
 @pytest.mark.process
 def test_processes_end_at_the_same_time(tmp_path: Path) -> None:
-    """Each waits for the other: if stopped one by one, they would be killed after a timeout."""
+    """Each process waits until both are stopping; stopped one by one, they would be killed."""
     with Children(command=(sys.executable, "-c", TOGETHER)) as children:
         for name in ("ingest", "api"):
             children.start(name, [name, str(tmp_path)])
@@ -236,7 +236,7 @@ def test_processes_end_at_the_same_time(tmp_path: Path) -> None:
 
 
 def asked(listener: socket.socket) -> tuple[str, bytes]:
-    """Send a request; return the head and the body of the answer."""
+    """Send a request to *listener*; return the head and the body of the answer."""
     with socket.create_connection(listener.getsockname(), timeout=GIVE_UP_S) as client:
         client.sendall(b"GET /v1/health HTTP/1.1\r\nHost: x\r\n\r\n")
         answer = b"".join(iter(partial(client.recv, 65_536), b""))

@@ -1,4 +1,4 @@
-"""`mintscope credits`"""
+"""`mintscope credits` issues credit tokens, lists them, and refuses bad input with one message."""
 
 import asyncio
 import json

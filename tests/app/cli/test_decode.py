@@ -1,4 +1,4 @@
-"""`mintscope decode`: recorded files in, expected lines out, one message for anything else."""
+"""`mintscope decode` prints the expected lines of recorded files; a bad file gets one message."""
 
 import gzip
 import json
@@ -37,7 +37,7 @@ def expected(transactions: Path) -> list[dict[str, Any]]:
 def test_the_recorded_files_give_the_expected_lines(
     transactions: Path, expected: list[dict[str, Any]]
 ) -> None:
-    """Every key in its order, every amount, volume and price digit by digit."""
+    """Keys have the expected order, and each amount, volume and price is equal digit by digit."""
     listed = rows((transactions / "fixtures.jsonl").read_text())
     result = run(*(transactions / one["file"] for one in listed))
 

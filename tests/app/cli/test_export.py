@@ -1,4 +1,4 @@
-"""`mintscope export`: the candles of a day as files."""
+"""`mintscope export` writes the candles of a day to files."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The help of every command explains each of its values."""
+"""Each command explains its parameters in its help, and loads only the modules that it needs."""
 
 import re
 import subprocess
@@ -30,7 +30,7 @@ ACTIONS = {
 
 
 def commands() -> Iterator[tuple[str, Any]]:
-    """Yield the words of each command and group, with the command or group."""
+    """Yield (words, command) for `mintscope` and for each group and command below it."""
     found = [("mintscope", get_command(app))]
     for words, command in found:
         yield words, command
@@ -43,7 +43,7 @@ def commands() -> Iterator[tuple[str, Any]]:
 
 
 def parameters() -> Iterator[tuple[str, Parameter]]:
-    """Yield the words of each parameter that takes a value, with the parameter."""
+    """Yield (words, parameter) for each visible parameter, except options that take no value."""
     for words, command in commands():
         for parameter in command.params:
             assert isinstance(parameter, TyperArgument | TyperOption)
@@ -134,7 +134,7 @@ def run(program: str, *words: str) -> tuple[str, str]:
 
 @pytest.mark.process
 def test_the_list_of_commands_loads_no_command() -> None:
-    """To load all commands takes a second."""
+    """Loading all commands takes a second."""
     loaded = loaded_by("--help")
 
     assert {name for name in loaded if name.startswith("mintscope.")} == {
@@ -147,7 +147,7 @@ def test_the_list_of_commands_loads_no_command() -> None:
 
 @pytest.mark.process
 def test_the_parent_of_serve_does_not_load_the_modules_of_its_children() -> None:
-    """They take a second and 90 MB, for which an operator and a restart would wait."""
+    """Loading those modules would take a second and 90 MB, at the start and at each restart."""
     loaded = loaded_by("serve", "--help")
 
     assert "mintscope.app.running.serve" in loaded
@@ -159,7 +159,7 @@ def test_the_parent_of_serve_does_not_load_the_modules_of_its_children() -> None
 
 @pytest.mark.process
 def test_ingest_loads_nothing_of_the_api() -> None:
-    """The api takes 0.2 s and 20 MB, at each start."""
+    """Loading the modules of the api would take 0.2 s and 20 MB at each start of ingest."""
     loaded = loaded_by("ingest", "--help") | loaded_with("mintscope.app.ingest")
 
     assert "mintscope.app.ingest" in loaded
@@ -173,7 +173,7 @@ def test_more_than_40_values_are_checked() -> None:
 
 @pytest.mark.process
 def test_the_api_does_not_load_the_libraries_of_passkeys_at_its_start() -> None:
-    """They take 70 ms and 14 MB; a service may have no passkeys."""
+    """Loading these libraries takes 70 ms and 14 MB, and a service may have no passkeys."""
     loaded = loaded_with("mintscope.app.api")
 
     assert "mintscope.accounts.factor_rows" in loaded
@@ -182,7 +182,7 @@ def test_the_api_does_not_load_the_libraries_of_passkeys_at_its_start() -> None:
 
 @pytest.mark.process
 def test_a_command_of_the_stores_does_not_load_the_compiler() -> None:
-    """Numba takes a quarter of a second, and most commands call no compiled function."""
+    """Loading Numba, the compiler, takes a quarter of a second; most commands do not need it."""
     loaded = loaded_by("backup", "--help")
 
     assert {"mintscope.app.stores.stores", "mintscope.market.engine.kernels"} <= loaded

@@ -1,4 +1,4 @@
-"""The progress of reading history, for people."""
+"""Commands show people the progress of reading history."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ from mintscope.app.running.service import CommandHistory
 def test_progress_below_zero_after_a_reorg_is_not_the_end(
     total: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """After a reorg, a resumed source may begin below its last slot, with no new slot to read."""
+    """A source that resumes after a reorg may begin with a negative number of read slots."""
     with CommandHistory() as history:
         history(-5, total)
         assert "history read" not in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""`mintscope indicators` and `mintscope report` against published numbers and the oracle."""
+"""The values of `mintscope indicators` and `mintscope report` equal those of other programs."""
 
 import csv
 import json
@@ -110,7 +110,7 @@ def test_indicators_equal_those_of_skender(shared_data: Path, name: str) -> None
 
 
 def test_the_ema_equals_that_of_a_tradingview_export(shared_data: Path) -> None:
-    """The table has no open, high or low: they equal the close."""
+    """The export has only closes, so open, high and low equal the close."""
     path = shared_data / "ohlcv/reference/lean_tradingview_spy_ema14.csv"
     theirs = table(path)
     limits = [1e-9 * (line["close"] or 0.0) for line in theirs]
@@ -141,7 +141,7 @@ def nullable(values: NDArray[np.float64]) -> list[float | None]:
 @pytest.mark.storm
 @pytest.mark.parametrize("name", CANDLES)
 def test_indicators_equal_those_of_talib_and_talipp(shared_data: Path, name: str) -> None:
-    """EMA and RSI of TA-Lib; MACD of talipp, because TA-Lib starts its fast average late."""
+    """EMA and RSI equal those of TA-Lib; MACD equals talipp's, because TA-Lib starts MACD late."""
     path = shared_data / f"ohlcv/candles/{name}.csv"
     candles = table(path)
     closes = np.array([candle["close"] for candle in candles], np.float64)
@@ -239,7 +239,7 @@ NO_NUMBERS = (
 
 
 def refused(result: Result) -> str:
-    """Return the one line on stderr of a command that refused its input."""
+    """Return the only line on stderr; expect exit code 2 and an empty standard output."""
     assert (result.exit_code, result.stdout) == (2, "")
     (line,) = result.stderr.splitlines()
     return line
@@ -334,7 +334,7 @@ def test_the_price_in_sol_is_null_without_the_column_price_sol(tmp_path: Path) -
 
 
 def test_times_assign_swaps_to_candles_and_keys_order_swaps_in_a_candle(tmp_path: Path) -> None:
-    """If times and keys disagree, each candle is still as defined in D1."""
+    """Each candle has the right swaps, even if a swap with a later time has a smaller key."""
     path = write(tmp_path, SWAPS, "59,9,1,1,buy", "60,7,2,1,sell", "61,3,3,1,buy", "58,4,4,2,sell")
     found = json.loads(run("report", path, "--at", "61").stdout)["indicators"]
 

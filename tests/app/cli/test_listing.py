@@ -1,4 +1,4 @@
-"""`mintscope listing` writes files for directories, each by the rules of its directory."""
+"""`mintscope listing` writes files for API directories, valid by the rules of each directory."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""`mintscope mcp` takes its credential from the same places as other commands of a client."""
+"""`mintscope mcp` takes its credential from the environment or from a file."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Answers while the process that serves clients does not run."""
+"""`OutOfService` answers clients while the process that serves them does not run."""
 
 import socket
 from contextlib import ExitStack

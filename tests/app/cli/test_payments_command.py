@@ -1,4 +1,4 @@
-"""`mintscope payments find`: one answer for a customer who paid and got nothing."""
+"""`mintscope payments find` finds the payment of a customer who paid and got nothing."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ HINT: Final = "0a1b2c3d"
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An installation that sold ten credits to a wallet, which a person has linked."""
+    """Return the folder of an installation that sold ten credits to a wallet linked to a person."""
     monkeypatch.setenv("MINTSCOPE_DATA_DIR", str(tmp_path))
     asyncio.run(sell(tmp_path))
     return tmp_path

@@ -1,4 +1,4 @@
-"""`mintscope sales`: payments that a restore lost, settled by an operator."""
+"""With `mintscope sales`, an operator settles payments that a restore has lost."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ BOUGHT: Final = Resource("/v1/credits/purchase?bundle=10")
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An installation whose audit has found two orphans: one with its purchase, one without."""
+    """Return the folder of an installation with two orphans, of which one has a known purchase."""
     monkeypatch.setenv("MINTSCOPE_DATA_DIR", str(tmp_path))
 
     async def meet() -> None:

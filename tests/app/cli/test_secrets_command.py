@@ -1,4 +1,4 @@
-"""`mintscope secrets`"""
+"""`mintscope secrets rotate` adds a root that signs; the pepper and all credentials stay valid."""
 
 import stat
 from pathlib import Path

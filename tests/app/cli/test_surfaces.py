@@ -1,4 +1,4 @@
-"""The doctor names each problem that a directory would have with the service."""
+"""The doctor names each problem that a directory of APIs would have with the service."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -32,7 +32,7 @@ async def shop(world: World) -> AsyncIterator[Visited]:
 
 
 async def found(shop: Visited, origin: str = ORIGIN, **expected: bool) -> list[Finding]:
-    """Return the findings of a visit, without those that the scene causes."""
+    """Return the findings about *shop*, except the finding that the test shop always causes."""
 
     def visit() -> list[Finding]:
         with closing(Visitor(origin, shop)) as visitor:
@@ -48,7 +48,7 @@ async def test_a_complete_service_has_no_findings(shop: Visited) -> None:
 
 
 def at(path: str, change: Callable[[httpx.Response], Any], method: str = "GET") -> Spoil:
-    """Return a function that changes the answers at *path*."""
+    """Return a `Spoil` that applies *change* to answers to *method* at *path* and below."""
 
     def spoil(request: httpx.Request, answer: httpx.Response) -> httpx.Response:
         if request.method == method and request.url.path.startswith(path):

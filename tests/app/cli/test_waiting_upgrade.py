@@ -1,4 +1,4 @@
-"""Commands never migrate: a store with waiting migrations stays unchanged, and no data is lost."""
+"""Commands that read a store do not migrate it: they report waiting migrations and run none."""
 
 import asyncio
 import json
@@ -60,7 +60,7 @@ RESTORE: Final = ("restore", "another data_dir")
 def environment(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Mapping[str, str]:
-    """Return the settings of an installation that the previous version has made."""
+    """Return the environment variables of an installation that the previous version has created."""
     settings = {
         "MINTSCOPE_DATA_DIR": str(tmp_path / "data"),
         "MINTSCOPE_CREDITS__PEPPER": sha256(b"the pepper of the tests").hexdigest(),
@@ -207,7 +207,7 @@ def test_upgrade_check_measures_the_migrations_and_does_not_run_them(
 def test_upgrade_check_reports_a_longer_time_for_a_slower_migration(
     environment: Mapping[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A slower migration shows a longer time, on both engines."""
+    """On SQLite, the report also has the bytes that the upgrade needs and the free bytes."""
     is_sqlite = "MINTSCOPE_STORE" not in environment
     slow = (
         "CREATE TABLE slow AS WITH RECURSIVE n (i) AS"
@@ -268,7 +268,7 @@ def test_an_upgrade_is_refused_without_a_backup_of_the_last_day(
 def test_a_backup_does_not_run_waiting_migrations(
     environment: Mapping[str, str], option: tuple[str, ...], tmp_path: Path
 ) -> None:
-    """The timer runs the new version while the service still runs the older one."""
+    """The timer of backups runs the new version while the service still runs the older version."""
     before = waiting()
     taken = run(environment, "backup", *option, str(tmp_path / "kept"))
 

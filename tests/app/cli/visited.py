@@ -1,4 +1,4 @@
-"""A shop with pages and MCP, which a test visits from another thread, as a directory does."""
+"""A shop with pages and MCP, which a test visits from another thread, as API directories do."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -27,7 +27,7 @@ CONTACT = "mailto:security@shop.example"
 
 @dataclass
 class Visited(httpx.BaseTransport):
-    """A transport that passes requests to the application; *spoil* can change the answers."""
+    """A transport that passes requests to *app*; *spoil* can change the answers."""
 
     app: ASGIApp
     loop: asyncio.AbstractEventLoop
@@ -53,7 +53,7 @@ class Visited(httpx.BaseTransport):
 
 @asynccontextmanager
 async def visited(world: World, *, contact: str | None = CONTACT) -> AsyncIterator[Visited]:
-    """Open the shop with pages and MCP, and yield a transport to it."""
+    """Open a shop with pages and MCP, and yield a transport to the shop."""
     config = ApiConfig(contact=contact, rate_limit_requests=10_000)
     async with opened(world, api=config) as shop:
         limits = AddressLimits(MemoryLimits(world.clock), ClientAddresses(()))

@@ -1,4 +1,4 @@
-"""Configuration: three sources, one precedence, every mistake named."""
+"""The configuration has three sources with a fixed precedence, and errors name every mistake."""
 
 import tomllib
 from hashlib import sha256
@@ -29,7 +29,7 @@ KEY = Keypair.from_seed(sha256(b"a fee payer").digest())
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty working directory, without any variable MINTSCOPE_*."""
+    """Change to an empty folder, remove all variables MINTSCOPE_*, and return the folder."""
     import os  # noqa: PLC0415 - only to forget what the caller's shell says
 
     for name in list(os.environ):  # noqa: TID251 - only to forget what the caller's shell says
@@ -546,7 +546,7 @@ def text_of(value: object) -> str:
 
 
 def test_every_secret_is_tested_with_a_file_of_its_own() -> None:
-    """The fee payer's key has another setting for its file, `payments.fee_payer_file`."""
+    """`payments.fee_payer_key` is excluded: its file is named by `payments.fee_payer_file`."""
     keys = [each for _, _, group in settings() for each in group]
     secrets = {each.key for each in keys if "Secret" in str(each.field.annotation)}
 

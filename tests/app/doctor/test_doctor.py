@@ -52,7 +52,7 @@ PEPPER = sha256(b"the pepper of the tests").digest()
 
 @contextmanager
 def node(**answers: Any) -> Iterator[str]:
-    """Listen as a node that gives *answers* by method; yield its address."""
+    """Run a node that answers each method with its result in *answers*; yield the node's URL."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:

@@ -1,4 +1,4 @@
-"""The doctor reports the share of exchanges that is missed, by program, and since when."""
+"""The doctor reports the share of exchanges that were read, and the programs that were missed."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -38,7 +38,7 @@ DOLLAR: Final = 1_000_000
 def exchange(program: str, dollars: int, *, owners: tuple[str, str]) -> msgspec.Raw:
     """Return a transaction in which *program* gives tokens for *dollars*.
 
-    owners   the owners of its vault of tokens, and of its vault of dollars
+    owners   the owner of the program's vault of tokens, and the owner of its vault of dollars
     """
     moved = [
         transfer("user dollars", "vault dollars", dollars * DOLLAR),
@@ -52,7 +52,7 @@ def exchange(program: str, dollars: int, *, owners: tuple[str, str]) -> msgspec.
 
 
 def purchase_for_lamports(program: str) -> msgspec.Raw:
-    """Return a purchase at a launchpad that keeps native SOL: the balances are of one mint."""
+    """Return a purchase at a launchpad, paid in native SOL: all token balances are of one mint."""
     moved = [
         lamports(USER, "curve", 2 * 10**9),
         transfer("vault tokens", "user tokens", 7_000),
@@ -87,7 +87,7 @@ def block(number: int, *transactions: msgspec.Raw) -> Block:
 
 
 class Chain:
-    """A chain with a block each five minutes, which has an exchange of 100 dollars."""
+    """A chain with a block every five minutes, and an exchange of 100 dollars in each block."""
 
     def __init__(self, folder: Path) -> None:
         self.config = Config(data_dir=folder)
@@ -95,7 +95,7 @@ class Chain:
         self._blocks: list[Block] = []
 
     async def go_on(self, minutes: int, more: Callable[[], Sequence[msgspec.Raw]] = list) -> None:
-        """Let *minutes* pass; each block has the transactions of *more*, too."""
+        """Ingest the blocks of the next *minutes*; each also has the transactions of *more*."""
         for _ in range(minutes * MINUTE_S // EVERY_S):
             usual = exchange(CPMM, 100, owners=(CPMM_AUTHORITY, CPMM_AUTHORITY))
             self._blocks.append(block(len(self._blocks) + 1, usual, *more()))

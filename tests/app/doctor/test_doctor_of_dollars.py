@@ -1,4 +1,4 @@
-"""The doctor names each dollar that has left its peg: such a dollar prices nothing."""
+"""The doctor names each dollar token that has left its peg, because such a token sets no price."""
 
 import asyncio
 from collections.abc import Mapping

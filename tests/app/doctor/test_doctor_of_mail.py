@@ -1,4 +1,4 @@
-"""The doctor's checks of mail, over a real SMTP server."""
+"""The doctor checks the settings of mail by a connection to the SMTP server."""
 
 from typing import Any
 

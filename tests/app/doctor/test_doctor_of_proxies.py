@@ -42,7 +42,7 @@ def test_proxies_that_do_not_fit_the_origin_are_a_warning(
 
 
 class Api(BaseHTTPRequestHandler):
-    """The metrics of a running api."""
+    """Serves the metrics of a running api."""
 
     text = b""
 

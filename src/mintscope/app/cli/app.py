@@ -164,7 +164,7 @@ class Commands(TyperGroup):
 
     If a command fails with an error for which `trouble_in_words` has a message, or needs the
     missing package mintscope-devchain, one message is printed on stderr, and the exit code is 1.
-    The parameters have the type Any, because typer does not export their types.
+    Parameters of its methods have the type Any, because typer does not export their types.
     """
 
     @override

@@ -45,7 +45,7 @@ class BuyGroup(TyperGroup):
 
     @override
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Print help and exit if requested, else parse; typer does not export the type of *ctx*."""
+        """Print help and exit if *args* request help, else parse; typer has no type for *ctx*."""
         if not {*ctx.help_option_names} & {*args}:
             return super().parse_args(ctx, args)
         named = next((name for name in args if name in self.commands), None)
@@ -201,7 +201,7 @@ def _run(
 
 
 async def _buy(purchase: BuyOptions, journal: Journal, buy: Callable[[Buyer], Awaitable[T]]) -> T:
-    """Run *buy* with a limit that is raised by the payments of earlier runs in *journal*."""
+    """Run *buy*; its limit is that of the wallet, plus the earlier payments in *journal*."""
     limit = purchase.wallet.limit
     limit = replace(limit, atoms_in_all=limit.atoms_in_all + journal.atoms)
     wallet = replace(purchase.wallet, limit=limit)

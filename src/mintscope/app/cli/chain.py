@@ -323,7 +323,7 @@ class Filling:
     yes: bool
 
     async def run(self, market: Market) -> bool:
-        """Fill the gaps that can be filled, of the newest GAPS_MAX; return whether none is open."""
+        """Fill the newest GAPS_MAX gaps where possible; return whether no gap is left open."""
         gaps = await market.reader.gaps(GAPS_MAX)
         traded = {
             gap: found for gap in gaps if (found := await self._look(market, gap)) is not None

@@ -38,7 +38,10 @@ def with_market(
 def with_money(
     file: ConfigFile, work: Callable[[stores.Money], Awaitable[T]], *, creates: bool = False
 ) -> T:
-    """Do the same as `with_market` for the stores of money."""
+    """Return the result of *work* on the stores of money; if they fail, print why and exit 1.
+
+    creates   whether *work* may create an installation; if False, a folder without data is refused
+    """
     settings = configured(file).config
     opened = partial(stores.open_money, clock=SystemClock())
     return _run(settings, "money", opened, work, creates=creates)
@@ -47,9 +50,11 @@ def with_money(
 def with_reviews(
     file: ConfigFile, work: Callable[[Reviews], Awaitable[T]], *, creates: bool = False
 ) -> T:
-    """Do the same as `with_market` for the reviews of applications and users.
+    """Return the result of *work* on the reviews of applications and users.
 
-    If *work* raises NotPossible, also print its message and exit 1.
+    If the store fails or *work* raises NotPossible, print a message and exit 1.
+
+    creates   whether *work* may create an installation; if False, a folder without data is refused
     """
     try:
         return with_money(

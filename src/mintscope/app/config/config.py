@@ -1,4 +1,4 @@
-"""Sections of the configuration: each setting has a unit in its name, a default and bounds."""
+"""Sections of the configuration: settings with units in their names, defaults and bounds."""
 
 from typing import Literal
 

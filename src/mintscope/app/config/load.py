@@ -48,7 +48,7 @@ def guessable(config: Config) -> list[str]:
 
 
 def _flaws(config: Config) -> Iterator[tuple[str, str | None]]:
-    """Yield (key, flaw) for secrets in settings; if the flaw is None, the secret has none."""
+    """Yield (key, flaw) for secrets in settings; the flaw is None if a secret has no flaw."""
     pepper = config.credits.pepper
     fee_payer = config.payments.fee_payer_key
     if pepper is not None:
@@ -113,7 +113,7 @@ class OpenSecret(NeedsOperator):
 
 
 def expect_closed(file: Path) -> None:
-    """Raise OpenSecret if *file*, which holds a secret, has any of the permissions in OTHERS.
+    """Raise OpenSecret if other users have any access to *file*, or its group may change it.
 
     If *file* cannot be examined, do nothing: reading it will report the reason.
     """

@@ -1,1 +1,1 @@
-"""Checks of an installation, for `mintscope doctor` and for directories."""
+"""Checks of an installation, for `mintscope doctor` and for directories of APIs."""

@@ -1,4 +1,4 @@
-"""Writes descriptions of a service for directories, and checks the service by their rules.
+"""Writes descriptions of a service for directories of APIs, and checks it by their rules.
 
 Source    pay.sh: solana-foundation/pay-skills, CONTRIBUTING.md
           MCP registry: server.schema.json of 2025-12-11
@@ -37,8 +37,8 @@ class ServiceSilent(Exception):
 class Visitor:
     """Requests each method and path of a service only once; repeats get the first response.
 
-    A repeat with other headers gets this response, too.  If there was no response, a repeat sends
-    the request again.
+    A repeat with other headers gets the first response, too.  If there was no response, a repeat
+    sends the request again.
     `ask` and `document` raise ServiceSilent.
 
     origin   the address of the service, such as `https://api.example`
@@ -139,7 +139,7 @@ class Expected:
 
 
 def look(visitor: Visitor, expected: Expected) -> Iterator[Finding]:
-    """Yield a finding for each deviation from the rules of directories.  Raises ServiceSilent."""
+    """Yield a finding for each violation of the rules of API directories.  Raises ServiceSilent."""
     yield from _origin(visitor.origin)
     for path in expected.paths():
         yield from _surface(visitor, path)
@@ -242,7 +242,7 @@ def _sold(visitor: Visitor) -> Iterator[Finding]:
 
 
 def _demand(visitor: Visitor) -> Iterator[Finding]:
-    """Request a product without a payment, as directories do, and check the 402."""
+    """Request a product without a payment, as API directories do, and check the 402."""
     urls = [str(each) for each in visitor.document(X402).get("resources", ())]
     url = next((each for each in urls if "/v1/token/" in each), None)
     if url is None:
@@ -396,7 +396,7 @@ def listing(
 
 
 def write_files(visitor: Visitor, folder: Path, provider: Path, namespace: str) -> None:
-    """Write descriptions of the service in the formats of directories, and print their paths.
+    """Write descriptions of the service in the formats of API directories, and print their paths.
 
     folder      the folder of server.json, which is written if the service has MCP
     provider    the parent of a folder with PAY.md and openapi.json, named after the service

@@ -1,6 +1,6 @@
 """Checks of the doctor: machine, pepper, ports, proxies, pages, mail, alerts and backups.
 
-`check_surfaces` checks the documents for directories.
+`check_surfaces` checks the documents for directories of APIs.
 """
 
 import asyncio
@@ -293,7 +293,7 @@ def check_signals(config: Config) -> Iterator[Finding]:
 
 
 def check_surfaces(config: Config) -> Iterator[Finding]:
-    """Check the service by the rules of directories; yield one finding if it meets them all."""
+    """Check the service by the rules of API directories; yield one finding if it meets them all."""
     origin = config.api.origin
     if origin is None:
         yield ok("surfaces: not checked; set api.origin so that directories can list the service")

@@ -35,7 +35,7 @@ def programs_read(dex: DexConfig) -> Sequence[Program]:
 
 
 def decoder(dex: DexConfig) -> Decode:
-    """Return the decoder of blocks, which includes the programs of the operator."""
+    """Return the decoder of blocks; it also decodes the programs that the operator adds."""
     return partial(decode_block, roles=Roles(programs_read(dex)))
 
 

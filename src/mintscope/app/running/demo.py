@@ -487,7 +487,7 @@ def _until(children: Children, is_done: Callable[[], bool]) -> None:
 
 
 def _answers(url: str, headers: Mapping[str, str] | None = None) -> bool:
-    """Return whether *url* answers with success."""
+    """Return whether a GET of *url* is answered with a 2xx status."""
     try:
         return httpx.get(url, headers=headers, timeout=2).is_success
     except httpx.HTTPError:

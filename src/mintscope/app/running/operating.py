@@ -43,7 +43,7 @@ log = structlog.get_logger()
 
 @dataclass(eq=False, repr=False)
 class HourWriter:
-    """Writes, once a minute, the counts of this process since the previous write.
+    """Adds, once a minute, the new counts of this process (requests, sales) to those of the hour.
 
     age_ms   returns the age of the newest block in milliseconds; None if there is no block
     fund     returns the unreserved lamports of the fee payer, or None if unknown; None: they
@@ -57,7 +57,7 @@ class HourWriter:
     _written: Mapping[Series, int] = field(default_factory=dict, init=False)
 
     async def run(self) -> None:
-        """Write once a minute until cancelled."""
+        """Write the new counts once a minute until cancelled."""
         self._written = counted()
         while True:
             await asyncio.sleep(ROUND_S)

@@ -129,7 +129,7 @@ def newest(config: Config) -> TakenBackup | None:
 
 
 def safe_since(config: Config) -> UnixMs | None:
-    """Return the time of the newest backup, or else of the first start; None without either.
+    """Return the time of the newest backup, or else of the first start; None if both are unknown.
 
     Raises UnusableStore, DatabaseError.
     """
@@ -187,7 +187,7 @@ def _expect_pepper(config: Config) -> None:
 
 
 async def _walk(books: AuditBooks, clock: Clock, *, begins: bool) -> Sequence[Violation]:
-    """Check the books until the walk ends; return the violations.
+    """Check the books part by part, until the walk through them ends; return the violations.
 
     begins   whether to begin a new walk if the last one has ended
     """

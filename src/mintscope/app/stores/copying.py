@@ -66,7 +66,7 @@ class CannotCopy(UnusableStore):
 
 
 def keyed(table: Relation, row: Row) -> list[object]:
-    """Return the key of *row*."""
+    """Return the values of *row* in the key columns of *table*."""
     places = list(table.columns)
     return [row[places.index(name)] for name in table.key]
 
@@ -174,7 +174,7 @@ class SqliteSide:
             )
 
     def end(self, sequences: Mapping[str, int]) -> None:
-        """Check every reference, restore the triggers, and set the next numbers."""
+        """Check every reference, restore the triggers, and number new rows after *sequences*."""
         for db in self._files:
             if broken := db.execute("PRAGMA foreign_key_check").fetchone():
                 raise CannotCopy(f"expected every reference to be met; this one is not: {broken}")
@@ -226,7 +226,7 @@ def _expect_empty(db: apsw.Connection) -> None:
 
 
 def _number_on(db: apsw.Connection, name: str, last: int) -> None:
-    """Prevent a number from being assigned twice, even if the last rows were deleted."""
+    """Make new rows of the table *name* get numbers above *last*, even if it is empty."""
     if not db.table_exists(None, "sqlite_sequence"):
         return
     db.execute("UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = ?", (last, name))

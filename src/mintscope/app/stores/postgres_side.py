@@ -114,9 +114,10 @@ class PostgresSide:
             self._db.executemany(Batch(f'"{table.name}"', columns), rows)
 
     def end(self, sequences: Mapping[str, int]) -> None:
-        """Restore triggers and foreign keys, which checks every reference; set the next numbers.
+        """Restore triggers and foreign keys, which checks every reference.
 
-        This also collects statistics: a service may start before PostgreSQL collects them itself.
+        New rows are numbered after the existing rows and after *sequences*.  Statistics are
+        collected, because a service may start before PostgreSQL collects them itself.
         """
         with self._db.transaction():
             guards = self._db.execute("SELECT guard FROM copy_progress WHERE guard <> ''")

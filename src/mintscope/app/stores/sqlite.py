@@ -210,7 +210,7 @@ class _OnlyOne:
 
     @asynccontextmanager
     async def held(self) -> AsyncIterator[None]:
-        """Return at once, because the process has already locked the folder."""
+        """Enter the block at once, because the process has already locked the folder."""
         yield
 
     async def keep(self) -> None:

@@ -303,7 +303,7 @@ async def expect_limits(config: Config) -> bool:
 
 
 def waiting(config: Config) -> AbstractAsyncContextManager[Waiting]:
-    """Return a context manager that yields a wait: until the log grows, or for an interval.
+    """Return a context manager of a `Waiting`, which waits until the log grows, or for an interval.
 
     Entering the context manager raises UnusableStore if api processes with other settings run.
     """
