@@ -143,6 +143,7 @@ def test_remarks_warn_about_an_alert_before_it_is_made() -> None:
     assert names(crosses, Present({USD: 10.0, ema: 9.0}, 5)) == ["true"]
     assert names(crosses, Present({USD: 8.0, ema: 9.0}, 5)) == []
     assert names(rises, Present({USD: 10.0}, 3 * 86_400_000)) == ["dead", "true"]
+    assert "1 day and 1 hour ago." in remarks_on(rises, Present({USD: 8.0}, 25 * 3_600_000))[0].text
     assert names(replace(rises, by_email=False), None) == ["silent"]
 
 

@@ -6,8 +6,12 @@ import httpx
 import pytest
 from starlette.types import Message
 
+from mintscope.kit.clock import ManualClock
+from mintscope.kit.http.response import Outlet
+from mintscope.site.page import Macros, Pushed
+from mintscope.site.render import Features, PageWriter
 from support.scenes.people.web_person import ALICE, MALLORY, Person
-from support.scenes.website import Website, website
+from support.scenes.website import NOW, Website, website
 
 GUARDS = {
     "content-security-policy": (
@@ -109,6 +113,21 @@ async def test_an_answer_without_tls_has_no_hsts_header(tmp_path: Path) -> None:
         response = await person.open("/")
     assert "strict-transport-security" not in response.headers
     assert "content-security-policy" in response.headers
+
+
+def test_event_streams_of_a_site_with_tls_have_the_headers_of_its_pages() -> None:
+    async def push(outlet: Outlet, macros: Macros) -> None:
+        """Write no event."""
+
+    writer = PageWriter(
+        static=str,
+        features=Features(),
+        pages=frozenset(),
+        clock=ManualClock(NOW),
+        is_secure=True,
+    )
+    headers = {name.decode(): value.decode() for name, value in writer.push(Pushed(push)).headers}
+    assert {name: headers.get(name) for name in GUARDS} == GUARDS
 
 
 async def test_a_page_names_no_other_host(site: Website) -> None:

@@ -138,6 +138,8 @@ async def test_a_backtest_without_a_closed_candle_is_free(market: SeriesService)
         ({"where": RISING, "tf": "d2"}, "tf: expected one of"),
         ({"where": "rsi_s15 > 1"}, "rsi_s15: tf m5 allows fields of m5,"),
         ({"where": RISING, "feeBps": 1001}, "feeBps: expected an integer from 0 to 1000"),
+        ({"where": RISING, "tradeUsd": -1}, "tradeUsd: expected a number from 0 to"),
+        ({"where": RISING, "tradeUsd": "1" * 400}, "tradeUsd: expected a number from 0 to"),
         ({"where": RISING, "from_": 2, "to": 1}, "from: expected at most 1, which is `to`"),
     ],
 )

@@ -1,6 +1,7 @@
 """Numbers that no store can hold are refused on every route, and never answered with 500."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -55,21 +56,25 @@ def example(field: Mapping[str, Any], schemas: Mapping[str, Any]) -> Any:
     return TRACKED
 
 
+def filled(path: str) -> str:
+    """Return *path* with a tracked mint for each mint, and 1 for each other parameter."""
+    return re.sub(r"{\w+}", "1", re.sub("{(mint|tokenAddress)}", TRACKED, path))
+
+
 def requests(document: Mapping[str, Any]) -> Iterator[tuple[str, str, str | None]]:
     """Yield requests with one hostile number each, as the method, the target and the body."""
     schemas = document["components"]["schemas"]
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
             parameters = operation.get("parameters", [])
-            plain = path.replace("{mint}", TRACKED)
+            plain = filled(path)
             content = operation.get("requestBody", {}).get("content", {}).get(JSON)
             body = None if content is None else "{}"
             for parameter in parameters:
                 name, where = parameter["name"], parameter["in"]
                 for text in TEXTS:
                     if where == "path":
-                        target = path.replace(f"{{{name}}}", quote(text)).replace("{mint}", TRACKED)
-                        yield method, target, body
+                        yield method, filled(path.replace(f"{{{name}}}", quote(text))), body
                     elif where == "query":
                         yield method, f"{plain}?{urlencode({name: text})}", body
             for text in bodies(content["schema"], schemas) if content else ():

@@ -309,7 +309,8 @@ def remarks_on(asked: AlertRule, present: Present | None) -> Sequence[Remark]:
     if age_ms is not None and age_ms >= DEAD_MS:
         days = age_ms // DAY_MS
         hours = age_ms % DAY_MS // HOUR_MS
-        ago = f"{days} days" if days > 1 else f"1 day and {hours} hours"
+        rest = "1 hour" if hours == 1 else f"{hours} hours"
+        ago = f"{days} days" if days > 1 else f"1 day and {rest}"
         text = f"This token last traded {ago} ago. The alert fires only once it trades again."
         found.append(Remark("dead", text))
     watched = [each for each in (asked.field, asked.compared) if each is not None]

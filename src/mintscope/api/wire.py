@@ -444,6 +444,7 @@ def envelope_of(error: ServiceError, at: UnixMs, request_id: bytes) -> Failure:
 
 
 FIELDS_MAX: Final = 32
+BOOLEANS: Final = ["true", "false"]
 NO_SUCH: Final = re.compile(r"Invalid enum value (.*)")
 BETWEEN: Final = re.compile(r",(?![^()]*\))")  # a comma in parentheses does not separate values
 
@@ -483,8 +484,7 @@ class QueryField(NamedTuple):
 
     values    all of them if the field is an enumeration or a boolean; otherwise empty
     is_list   whether the field is a list; *values* and *range* are then those of an item
-    range     the range of an integer, as text for messages; "" for an integer without a range;
-              None for other types
+    range     the expected integer or number with its range, for messages; None for other types
     """
 
     values: Sequence[str]
@@ -502,7 +502,7 @@ def query_fields(shape: type[msgspec.Struct]) -> Mapping[str, QueryField]:
         reference = one.get("$ref", "").rpartition("/")[2]
         values = [str(value) for value in shapes.get(reference, one).get("enum", ())]
         if one.get("type") == "boolean":
-            values = ["true", "false"]
+            values = BOOLEANS
         found[name] = QueryField(values, is_list="items" in field, range=_range(one))
     return found
 
@@ -526,12 +526,14 @@ def _names(
 
 
 def _range(field: Mapping[str, object]) -> str | None:
-    if field.get("type") != "integer":
+    """Return the expected number, such as "an integer from 1 to 9"; None for other types."""
+    name = {"integer": "an integer", "number": "a number"}.get(str(field.get("type")))
+    if name is None:
         return None
     least = field.get("minimum")
     most = field.get("maximum")
-    above = "" if least is None else f" of at least {least}"
-    return f" from {least} to {most}" if least is not None and most is not None else above
+    above = name if least is None else f"{name} of at least {least}"
+    return f"{name} from {least} to {most}" if least is not None and most is not None else above
 
 
 def _flaw_text(
@@ -546,10 +548,11 @@ def _flaw_text(
     known = query_fields(shape).get(field.partition("[")[0])
     value = NO_SUCH.match(what)
     if known and known.range is not None:
-        return f"{field}: expected an integer{known.range}; was {str(values[field])[:50]!r}"
+        return f"{field}: expected {known.range}; was {str(values[field])[:50]!r}"
     if known and known.values and value:
         return f"{field}: expected one of {', '.join(known.values)}; was {value[1][:50]}"
-    if known and known.values and what == "Expected `bool`, got `str`":
+    # msgspec describes a boolean that is a number in other words, such as "Number out of range".
+    if known and known.values == BOOLEANS:
         return f"{field}: expected one of true, false; was {str(values[field])[:50]!r}"
     return f"{field}: {what[:1].lower()}{what[1:]}"
 

@@ -156,7 +156,8 @@ class PageWriter:
     ) -> None:
         self._environment = _environment(static, features, pages)
         self._clock = clock
-        self._is_secure = is_secure
+        # On a site that both http and https serve, HSTS would end plain HTTP.
+        self._guards = (*GUARDS, SECURE_GUARD) if is_secure else GUARDS
         # By template: the cache key `kept_as` of its newest cached page, and the body of that page.
         self._kept: dict[str, tuple[str, bytes]] = {}
 
@@ -199,9 +200,7 @@ class PageWriter:
                 response = Response(status, b"", (PLAIN, (name, _location(page).encode())))
             case NoContent():
                 response = Response(HTTPStatus.NO_CONTENT, b"", (PLAIN,))
-        response.headers += (NO_STORE, *headers, *GUARDS)
-        if self._is_secure:
-            response.headers += (SECURE_GUARD,)
+        response.headers += (NO_STORE, *headers, *self._guards)
         if isinstance(page, Page | Redirect):
             response.headers += tuple((b"set-cookie", each.encode()) for each in _cookies(page))
         return response
@@ -212,7 +211,7 @@ class PageWriter:
         async def push(outlet: Outlet) -> None:
             await page.push(outlet, self._macros)
 
-        return PushedResponse(HTTPStatus.OK, push, (*EVENTS, NO_STORE, *GUARDS))
+        return PushedResponse(HTTPStatus.OK, push, (*EVENTS, NO_STORE, *self._guards))
 
     def send(self, picture: Picture) -> Response:
         """Return the response for *picture*."""

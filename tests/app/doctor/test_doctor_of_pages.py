@@ -15,6 +15,8 @@ from mintscope.app.doctor.machine import check_pages
         ("127.0.0.1", "https://a.example.org", Level.OK, "pages: https://a.example.org"),
         ("0.0.0.0", "https://a.example.org", Level.OK, "pages: https://a.example.org"),
         ("0.0.0.0", None, Level.WARN, "pages: forms are accepted from http://127.0.0.1:8402 only"),
+        ("127.0.0.1", "http://a.example.org", Level.WARN, "pages: http://a.example.org sends"),
+        ("0.0.0.0", "http://localhost:8402", Level.OK, "pages: http://localhost:8402"),
         ("10.0.0.1", "http://a.example.org", Level.WARN, "pages: http://a.example.org sends"),
     ],
 )

@@ -200,8 +200,10 @@ async def test_a_wait_returns_the_outcome_of_a_payment(
 ) -> None:
     """A transaction that `getTransaction` returns is confirmed, even if its status is not."""
     node = Node(getSignatureStatuses=statuses(status_), getTransaction=found)
+    # Only a wait for an unseen payment lasts until its patience ends.
+    patience_s = 0.15 if sighting == Unseen() else 60.0
     async with chain(node) as settlement:
-        assert await settlement.wait(SIGNATURE, patience_s=0.15) == sighting
+        assert await settlement.wait(SIGNATURE, patience_s=patience_s) == sighting
 
 
 async def test_simultaneous_waits_share_requests_and_each_ends_after_its_own_time() -> None:

@@ -224,7 +224,7 @@ def check_pages(config: Config) -> Iterator[Finding]:
             f"pages: forms are accepted from {origin} only",
             "set api.origin to the address in the browser",
         )
-    elif not origin.startswith("https://") and not is_loopback(api.host):
+    elif not origin.startswith("https://") and not is_loopback(urlsplit(origin).hostname or ""):
         yield warn(
             f"pages: {origin} sends passwords without encryption, and browsers reject its session"
             " cookie",
