@@ -1,1 +1,1 @@
-"""Benchmarks: each figure is measured in the same run as that of a peer."""
+"""Benchmarks; the figures of mintscope and of a peer, if there is one, are measured in one run."""

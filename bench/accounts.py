@@ -1,4 +1,4 @@
-"""Measures whether response times of the key exchange reveal which addresses have applied.
+"""Measures whether response times of the key exchange reveal which e-mail addresses have applied.
 
 A client sends requests over one connection, in random order, to a whole api process on the loopback
 address, because a network would hide small differences.  Two classes of requests can be
@@ -49,7 +49,7 @@ UNKNOWN, WAITING, ISSUED = (f"applicant-{number}@example.org" for number in rang
 
 
 def run() -> list[Figure]:
-    """Return the median time of each class, and the probability that two are equal."""
+    """Return the median time of each kind of request, and how alike the times of two kinds are."""
     with TemporaryDirectory() as name:
         config = Config(data_dir=Path(name))
         requests = asyncio.run(_prepare(config))
@@ -160,7 +160,7 @@ def api_in(folder: Path) -> Iterator[tuple[str, int]]:
 
 
 def _sample(host: str, port: int, requests: dict[str, bytes]) -> dict[str, list[float]]:
-    """Return, by class, the seconds that the answers took."""
+    """Send all *requests* in random order; return, by class, the seconds that the answers took."""
     samples: dict[str, list[float]] = {kind: [] for kind in requests}
     order = [kind for kind in requests for _ in range(SAMPLES + WARM_UP)]
     random.Random(1).shuffle(order)
@@ -186,7 +186,7 @@ def _time(connection: socket.socket, request: bytes) -> float:
 
 
 def same_probability(ones: Sequence[float], others: Sequence[float]) -> float:
-    """Return the probability that two samples of one distribution differ as much as these.
+    """Return the probability that two samples of one distribution differ as much as the given ones.
 
     Source  Press et al., Numerical Recipes, 3rd ed., 14.3.3
     """

@@ -36,7 +36,7 @@ WHAT_CPU: Final = "processor time of a report, all threads"
 
 
 def run() -> list[Figure]:
-    """Return reports per second, and the processor time of each, by batch and by requests."""
+    """Return reports per second and processor time per report: by one request, and by fifty."""
     with TemporaryDirectory() as name:
         tokens = prepare(Path(name))
         asked = {BATCH: [_batch(token) for token in tokens], SINGLE: [*map(_single, tokens)]}

@@ -68,7 +68,10 @@ class Waiting:
 
 
 async def blocks_per_s(entries: list[msgspec.Raw], *, beside: bool) -> float:
-    """Return the blocks ingested per second after all processes have started."""
+    """Return the blocks ingested per second.
+
+    beside    whether a second process decodes
+    """
     decode, source = decoder(DexConfig()), Waiting(entries)
     ahead = decoding_ahead(DexConfig(), decode) if beside else nullcontext()
     with TemporaryDirectory() as folder, ahead as helping:

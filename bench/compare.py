@@ -66,7 +66,8 @@ def figures(printed: str) -> Iterator[tuple[tuple[str, str], float]]:
 def compare(revision: str, names: Sequence[str]) -> int:
     """Print the ratio of each current figure to that of *revision*; return 1 if one is slower.
 
-    The figures of a benchmark are printed when all its runs have ended.
+    A figure is slower if its ratio is below SLOWER.  The figures of a benchmark are printed when
+    all its runs have ended.
     """
     slower = 0
     count = 0
@@ -94,7 +95,7 @@ def ratio(unit: str, now: float, before: float) -> float:
 def _tell(
     key: tuple[str, str], now: Sequence[float], before: Sequence[float] | None, revision: str
 ) -> bool:
-    """Print one figure; return whether it is slower than the rule allows."""
+    """Print the figure *key* before and now; return whether it is slower than the rule allows."""
     what, unit = key
     if before is None:
         print(f"{what:52} {median(now):14,.2f} {unit:14}  not measured at {revision}", flush=True)

@@ -64,7 +64,7 @@ Spend = Callable[[int, int], Awaitable[object]]
 
 @dataclass
 class Spending:
-    """The results of the rounds of one implementation."""
+    """The results of the rounds of one implementation: debits a second, and processor time."""
 
     a_second: list[float] = field(default_factory=list)
     cpu_us: list[float] = field(default_factory=list)

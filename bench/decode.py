@@ -1,8 +1,9 @@
 """Decoding of transactions to swaps, on one core, compared with solana-dex-parser.
 
-All decode the same JSON.  The floor is the work that every decoder of this JSON must do: parse the
-fields of each transaction from which a swap is decoded; in a block, also find the transactions that
-can have a swap.  mintscope and the floor alternate.  The peer runs in node, once before them.
+All decoders read the same JSON.  The floor is the work that every decoder of this JSON must do:
+parse the fields of each transaction from which a swap is decoded; in a block, also find the
+transactions that can have a swap.  mintscope and the floor alternate.  The peer runs in node, once
+before them.
 """
 
 import json
@@ -45,7 +46,7 @@ TRANSACTION = msgspec.json.Decoder(JsonTransaction)
 
 
 def peer_s(entries: Sequence[bytes]) -> float:
-    """Return the processor time of the best round of the peer over *entries*."""
+    """Return the processor time of the best round of the peer over *entries*, in seconds."""
     rounds = max(2, PEER_CALLS // len(entries))
     with tempfile.NamedTemporaryFile(suffix=".jsonl") as file:
         file.write(b"\n".join(entries))
@@ -72,13 +73,13 @@ def parse(raws: Sequence[msgspec.Raw]) -> None:
 
 
 def parse_block(block: bytes) -> None:
-    """Find the transactions of a block that can have a swap, and parse these."""
+    """Find the transactions of a block that can have a swap, and parse these transactions."""
     raws = BLOCK.decode(block).transactions
     parse([raw for raw in raws if len(raw) > SEARCH_MAX or may_hold_swap(bytes(raw))])
 
 
 def run() -> list[Figure]:
-    """Measure on every available sample."""
+    """Return the figures of every available sample."""
     return [figure for sample in samples() for figure in _figures(sample)]
 
 

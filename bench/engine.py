@@ -37,7 +37,7 @@ MINT: Final = Mint("So11111111111111111111111111111111111111112")
 
 
 def run() -> list[Figure]:
-    """Measure everything once."""
+    """Measure all operations of the engine and its peers; return the figures."""
     rng = np.random.default_rng(1)
     engine = Engine(MINTS)
     engine.apply(_random_trades(rng, np.arange(MINTS), np.full(MINTS, START)))
@@ -156,7 +156,7 @@ def _talipp(size: int = READ_FROM) -> list[Any]:
 
 
 def _talipp_swaps(indicators: Sequence[Any]) -> None:
-    """Apply swaps: each updates all indicators with the new close of the open candle."""
+    """Apply swaps: each swap updates all *indicators* with the new close of the open candle."""
     for n in range(PEER_READS):
         for indicator in indicators:
             indicator.update(1.0 + n)

@@ -1,7 +1,7 @@
 """Malicious clients: `python -m bench.flooding FLOOD PORT SECONDS`.
 
-Each flood has a number of workers, which continue until the time is over.  It prints one JSON line:
-how often the workers began again, and the answers that they received.
+Each flood has a number of workers, which continue until the time is over.  At the end, the process
+prints one JSON line: the number of connections, and the number of answers by status.
 """
 
 import asyncio
@@ -26,14 +26,14 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class Target(NamedTuple):
-    """The address that a worker connects to, and the address of the worker."""
+    """The port that a worker connects to, the IP address of the worker, and counts of results."""
 
     port: int
     source: str
     seen: Counter[str]
 
     async def connect(self) -> Streams:
-        """Open a connection."""
+        """Open a connection, and count it."""
         self.seen["connections"] += 1
         return await asyncio.open_connection(HOST, self.port, local_addr=(self.source, 0))
 
@@ -54,7 +54,7 @@ def post(path: str, body: bytes, *headers: str) -> bytes:
 
 
 def asks(make: Callable[[Target], bytes]) -> Worker:
-    """Return a worker that sends requests on one connection, each after the last response."""
+    """Return a worker that sends requests on one connection, one after the other."""
 
     async def work(target: Target) -> None:
         reader, writer = await target.connect()
@@ -69,7 +69,7 @@ def asks(make: Callable[[Target], bytes]) -> Worker:
 
 
 async def receive(reader: asyncio.StreamReader, seen: Counter[str]) -> None:
-    """Read one response."""
+    """Read one response, and count its status."""
     async with asyncio.timeout(PATIENCE_S):
         head = await reader.readuntil(b"\r\n\r\n")
         seen[head[9:12].decode()] += 1
@@ -114,22 +114,22 @@ async def read_nothing(target: Target) -> None:
 
 
 def one(_number: int) -> str:
-    """Return the same client address for every worker."""
+    """Return the same client IP address for every worker."""
     return "127.0.0.2"
 
 
 def many(number: int) -> str:
-    """Return a different client address for each worker."""
+    """Return a different client IP address for each worker."""
     return f"127.1.{number // 250}.{number % 250 + 1}"
 
 
 def few(number: int) -> str:
-    """Return one of ten client addresses."""
+    """Return one of ten client IP addresses."""
     return f"127.2.0.{number % 10 + 1}"
 
 
 class Flood(NamedTuple):
-    """A flood: a number of workers, each with the client address that *source* returns."""
+    """A flood: a number of workers, each with the client IP address that *source* returns."""
 
     workers: int
     work: Worker
@@ -172,7 +172,7 @@ FLOODS: Final = {
 
 
 async def run(flood: Flood, *, port: int, seconds: float) -> Counter[str]:
-    """Flood the server at *port*; return counts of the results."""
+    """Flood the server at *port* for *seconds*; return the counts of connections and answers."""
     seen: Counter[str] = Counter()
     tasks = [
         asyncio.create_task(_go_on(flood.work, Target(port, flood.source(number), seen)))

@@ -69,7 +69,7 @@ class Outcome:
         )
 
     def figures(self) -> dict[str, object]:
-        """Return the outcome for JSON."""
+        """Return the figures of the outcome by name, for JSON."""
         return {
             "flood": self.flood,
             "p50_ms": self.p50_ms,
@@ -103,7 +103,7 @@ class Server:
     tokens: Iterator[str]
 
     def memory_mb(self, line: str = "VmRSS") -> float:
-        """Return the memory of the process in *line* of its status."""
+        """Return the MB in *line* of the status of the process; by default, its resident memory."""
         for text in Path(f"/proc/{self.pid}/status").read_text().splitlines():
             if text.startswith(f"{line}:"):
                 return int(text.split()[1]) / KB_PER_MB
@@ -112,7 +112,7 @@ class Server:
 
 @contextmanager
 def flooded() -> Iterator[Server]:
-    """Run the server."""
+    """Run the server to flood until the block ends; yield it."""
     with TemporaryDirectory() as name:
         tokens = prepare(Path(name))
         port = free_port()
@@ -149,7 +149,7 @@ def beside(flood: str, server: Server, seconds: float) -> Outcome:
 
 
 def settle(server: Server, before_mb: float) -> None:
-    """Wait until the server has freed its memory; it may still hash passwords of the flood."""
+    """Wait until the server has freed its memory: it may still hash passwords of the flood."""
     give_up_s = time.monotonic() + SETTLE_S_MAX
     time.sleep(SETTLE_S)
     while time.monotonic() < give_up_s and server.memory_mb() > before_mb + GROWTH_MB_MAX:
@@ -157,7 +157,7 @@ def settle(server: Server, before_mb: float) -> None:
 
 
 def pay(server: Server, seconds: float) -> tuple[list[float], list[str]]:
-    """Pay for answers for *seconds*; return the milliseconds of each, and the failures."""
+    """Pay for answers for *seconds*; return the latencies in milliseconds, and the failures."""
     latencies_ms: list[float] = []
     errors: list[str] = []
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)

@@ -2,9 +2,9 @@
 
 A client sends requests over one connection, in random order, to an api process as in
 `bench.accounts`. No e-mail address is used twice at /forgot, because there are pauses between
-e-mails to one address. The requests come from many client addresses, because each has a limit of
-forms. The two classes are compared by the test of Kolmogorov and Smirnov, and by the difference of
-their medians, next to the difference of two halves of one class.
+e-mails to one address. The requests come from many client IP addresses, because each has a limit
+of forms. The two classes are compared by the test of Kolmogorov and Smirnov, and by the difference
+of their medians, next to the difference of two halves of one class.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ Make = Callable[[str, int], bytes]  # makes a request for PERSON or STRANGER and
 
 
 def run() -> list[Figure]:
-    """Return, by page, the medians of both classes, and the probability that they are equal."""
+    """Return, by page, the median times with and without an account, and how alike they are."""
     with TemporaryDirectory() as name:
         config = Config(data_dir=Path(name))
         asyncio.run(_prepare(config, FORGOT_SAMPLES + WARM_UP))

@@ -37,7 +37,7 @@ class Seen(NamedTuple):
 
 
 def run() -> list[Figure]:
-    """Return the median and the 99th percentile, in milliseconds."""
+    """Return the median and the 99th percentile of the delay, and of fetching a block, in ms."""
     with ExitStack() as stack:
         folder = stack.enter_context(TemporaryDirectory())
         chain_port = stack.enter_context(python_running("bench.market"))
@@ -74,7 +74,7 @@ def _pair(
 
 
 def fetched_ms(port: int, slots: Sequence[int]) -> list[float]:
-    """Return the times in which a client fetches each of the *slots*, shortest first."""
+    """Return the sorted times, in ms, in which a client fetches the block of each of *slots*."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=READY_S_MAX)
     options = {"maxSupportedTransactionVersion": 1, "rewards": False, "commitment": "confirmed"}
     took = []
@@ -151,7 +151,7 @@ def credit_token(settings: Mapping[str, str]) -> str:
 
 @contextmanager
 def command(settings: Mapping[str, str], name: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a command of mintscope until the block ends."""
+    """Run the command *name* of mintscope until the block ends; yield its process."""
     command = [sys.executable, "-m", "mintscope", name]
     with subprocess.Popen(command, env=settings) as process:
         try:

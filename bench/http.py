@@ -69,7 +69,7 @@ WHAT_CPU = "its processor time, all threads"
 
 @dataclass(slots=True)
 class Rounds:
-    """The results of the rounds of one server: requests a second, processor time of a request."""
+    """The results of the rounds of one server: requests a second, processor time per request."""
 
     rates: list[float] = field(default_factory=list)
     cpu_us: list[float] = field(default_factory=list)
@@ -176,7 +176,7 @@ def _request(token: str) -> bytes:
 
 
 def record_answer(folder: Path, port: int, request: bytes) -> bytes:
-    """Store a response of mintscope for the bare server, which adds the date; return its body."""
+    """Store a response of mintscope for the bare servers; return its body."""
     with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
         connection.sendall(request.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
         answer = b"".join(iter(lambda: connection.recv(65_536), b""))
@@ -201,7 +201,7 @@ def _ask_for_each(port: int, requests: Sequence[bytes]) -> None:
 
 
 def _load(port: int, requests: Sequence[bytes], *, seed: int) -> tuple[int, float]:
-    """Return the number of answers and the seconds that they took; all must have status 200."""
+    """Send *requests* for a round; return the number of answers (all 200), and the seconds."""
     shuffled = list(requests)
     Random(seed).shuffle(shuffled)
     result = subprocess.run(

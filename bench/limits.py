@@ -1,8 +1,8 @@
 """Rate limits with an exact moving window, in memory and in PostgreSQL, for 64 clients.
 
 mintscope calls the store once for all requests of an iteration of the event loop.  The peer calls
-it once for each request, over 64 connections.  The server comes from a wheel, and runs on this
-machine.
+the store once for each request, over 64 connections.  The server comes from a wheel, and runs on
+this machine.
 """
 
 import time
@@ -40,7 +40,7 @@ Take = Callable[[int, int], Awaitable[object]]  # of the number of the client, a
 
 @dataclass
 class Taken:
-    """The results of the rounds of one implementation."""
+    """The results of the rounds of one implementation: checks a second, and processor time."""
 
     a_second: list[float] = field(default_factory=list)
     cpu_us: list[float] = field(default_factory=list)

@@ -209,7 +209,7 @@ def _values(line: ListLine) -> tuple[float | None, ...]:
 
 
 async def measure() -> list[Figure]:
-    """Load the list, follow slots and read pages, while a Watch records the delays."""
+    """Load the list, follow slots and read pages; return the times and the longest stalls."""
     market, watch = ManyMints(), Watch()
     load_list_kernels()
     freeze_startup_objects()

@@ -30,7 +30,7 @@ class Watched(Methods):
         self._confirmed: dict[int, float] = {}
 
     def watch(self) -> None:
-        """Record the newest confirmed block, and the time."""
+        """Record the time for the newest confirmed block, if it is new."""
         slot = self._blockstore.reached("confirmed")
         self._confirmed.setdefault(slot, time.monotonic())
 

@@ -60,7 +60,7 @@ class Moments(NamedTuple):
 
 
 def run() -> list[Figure]:
-    """Return both servers' latencies, time for 60 payments at once, and longest stall."""
+    """Return latencies, times for 60 payments at once, and stalls of mintscope and the peer."""
     with TemporaryDirectory() as name, _process("chain", str(AT_ONCE)) as chain:
         with _process("ours", name, chain) as ours:
             one_by_one = asyncio.run(_buy(ours, chain, PURCHASE, 1, ONE_BY_ONE))
@@ -121,7 +121,7 @@ def _after_report(rounds: list[Round], moments: Moments) -> float:
 
 
 def _beyond(rounds: list[Round], moments: Moments) -> float:
-    """Return the median time of a request less the time of the chain for its payment."""
+    """Return the median time of a request, in ms, less the time from sending to confirmation."""
     return median(
         1000 * (each.ended_s - each.began_s)
         - 1000 * (moments.confirmed[each.signature] - moments.sent[each.signature])
@@ -142,7 +142,7 @@ def _stall_ms(rounds: list[Round]) -> float:
 
 
 async def _buy(url: str, chain: str, path: str, at_once: int, rounds: int) -> list[Round]:
-    """Buy *rounds* times, with *at_once* purchases at the same time."""
+    """Make *at_once* purchases at the same time, *rounds* times; return the rounds."""
     limits = httpx.Limits(max_connections=at_once)
     done: list[Round] = []
     async with httpx.AsyncClient(base_url=url, timeout=TIMEOUT_S, limits=limits) as shop:
@@ -171,7 +171,7 @@ async def _pay(shop: httpx.AsyncClient, path: str, header: str) -> Timed:
 
 
 async def _sign(shop: httpx.AsyncClient, chain: str, path: str, buyer: int) -> str:
-    """Return a payment of *buyer* for *path*."""
+    """Return the PAYMENT-SIGNATURE of a payment of buyer number *buyer* for *path*."""
     pay_to = Wallet(str(GENESIS.treasury.pubkey()))
     pin = Pin(network=MAINNET, asset=Mint(str(GENESIS.mint)), decimals=6, pay_to=pay_to)
     keypair = GENESIS.key(f"buyer {buyer}")
@@ -212,7 +212,7 @@ def _ask(chain: str, method: str, *params: object) -> Any:
 
 @contextmanager
 def _process(name: str, *arguments: str) -> Iterator[str]:
-    """Run a module of `bench.peers_payments` until the block ends; yield its address."""
+    """Run the module *name* of `bench.peers_payments` until the block ends; yield its URL."""
     with python_running(f"bench.peers_payments.{name}", *arguments) as port:
         yield f"http://127.0.0.1:{port}"
 

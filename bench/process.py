@@ -20,14 +20,14 @@ class Running:
     pid: int
 
     def cpu_s(self) -> float:
-        """Return the processor time of the current threads of the process."""
+        """Return the processor seconds of the threads that the process has now."""
         schedules = Path("/proc", str(self.pid), "task").glob("*/schedstat")
         return sum(int(schedule.read_text().split()[0]) for schedule in schedules) / 1e9
 
 
 @contextmanager
 def server_running(module: str, *arguments: str) -> Iterator[Running]:
-    """Run *module* with a free port and *arguments* until the block ends."""
+    """Run *module* with a free port and *arguments* until the block ends; yield the process."""
     port = free_port()
     command = [sys.executable, "-m", module, str(port), *arguments]
     with subprocess.Popen(command) as process:
@@ -53,7 +53,7 @@ def free_port() -> int:
 
 
 def wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
-    """Wait until *process* listens on *port*."""
+    """Wait until *process* listens on *port*.  Raises RuntimeError if it does not start."""
     give_up_s = time.monotonic() + START_S_MAX
     while time.monotonic() < give_up_s and process.poll() is None:
         try:

@@ -53,7 +53,7 @@ ENOUGH: Final = "1000000"
 
 @dataclass
 class Rounds:
-    """The results of the rounds: requests a second, and the processor time of one in us."""
+    """The results of the rounds: requests a second, p99 latency, processor time per request."""
 
     a_second: list[float] = field(default_factory=list)
     p99_ms: list[float] = field(default_factory=list)
@@ -86,7 +86,7 @@ def run() -> Iterator[Figure]:
 
 
 def _blocks(folder: Path) -> Path:
-    """Write a file of blocks with enough history for a report."""
+    """Write a file of blocks with enough history for a report; return its path."""
     chain = Devchain(seed=11, now=SystemClock().now(), mints=2, history_days=HISTORY_DAYS)
     file = folder / "blocks.jsonl"
     file.write_bytes(b"".join(lines(chain, len(chain.blockstore.slots))))
@@ -162,7 +162,7 @@ def _serving(
 
 
 def _issue(folder: Path, server: Any) -> Sequence[str]:
-    """Issue credit tokens; they differ from the tokens of earlier runs."""
+    """Issue credit tokens that depend on *folder*, in SQLite if *server* is None; return them."""
     random, at = Random(str(folder)), SystemClock().now()
     tokens = [make_credit_token(random.randbytes(28)) for _ in range(TOKENS)]
     book = (
@@ -208,7 +208,7 @@ def _load(port: int, requests: Sequence[bytes], *, seed: int) -> Any:
 
 
 def _cpu(pid: int) -> float:
-    """Return the processor time of a process and its descendants."""
+    """Return the processor seconds of a process and of its descendants."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return cpu_s(pid) + sum(_cpu(int(child)) for child in children)
 
@@ -218,7 +218,7 @@ def _server_cpu(server: Any) -> float:
 
 
 def _late(store: str) -> Iterator[Figure]:
-    """Yield the delay of a block until the second of two api processes has it."""
+    """Yield figures of the delay from a block's confirmation to the second of two api processes."""
     with ExitStack() as stack:
         chain_port = stack.enter_context(python_running("bench.market"))
         ports = [free_port(), free_port()]

@@ -124,7 +124,7 @@ def conditions(listed: ListedTokens) -> list[Asked]:
 
 
 def crossings() -> list[ScreenQuery]:
-    """Return a crossing within the maximum of candles for each average of each timeframe."""
+    """Return, for each average and timeframe, the condition that it crosses the price."""
     return [
         ScreenQuery(where=f"crosses_below({name}_{timeframe}, price, {AGES})")
         for timeframe in TIMEFRAMES
@@ -152,7 +152,7 @@ def peer_page(frame: pl.DataFrame, asked: Asked) -> str:
 
 
 async def measure() -> list[Figure]:
-    """Load the list, and evaluate conditions while stalls of the loop are recorded."""
+    """Load the list, and evaluate conditions; return the times, stalls of the loop, and memory."""
     market, watch = ManyHistories(), Watch()
     load_list_kernels()
     freeze_startup_objects()
@@ -208,7 +208,7 @@ async def measure() -> list[Figure]:
 
 
 def rss_bytes() -> int:
-    """Return the memory of this process."""
+    """Return the resident memory of this process in bytes."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE_BYTES
 
 

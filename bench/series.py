@@ -42,7 +42,7 @@ WHAT_CPU: Final = "its processor time, all threads"
 
 
 class Kind(NamedTuple):
-    """A series: its number of rows in a page, and a function from a number to a request."""
+    """A series: its query, its rows in a page, and functions from a number to a further query."""
 
     name: str
     query: str

@@ -66,7 +66,7 @@ class Chain:
         self._blocks = 0
 
     def send(self, instructions: Sequence[Instruction], *signers: Keypair) -> bytes | None:
-        """Send a transaction whose fee the seller pays; return its message, None if it failed."""
+        """Send a transaction whose fee the seller pays; return its message, or None on failure."""
         self._blocks += 1
         payer = self.genesis.fee_payer
         blockhash = Hash(sha256(self._blocks.to_bytes(8, "big")).digest())
@@ -146,7 +146,7 @@ class Seller:
         )
 
     def open(self, name: bytes, payer: Pubkey) -> bool:
-        """Begin a session if, on the chain, *payer* has approved the key of the seller."""
+        """Begin the session *name* if, on the chain, *payer* has approved the key of the seller."""
         account = self.chain.tokens(self.chain.genesis.tokens_of(payer))
         if account.delegate != self.delegate.pubkey() or not account.delegated_amount:
             return False
@@ -177,7 +177,7 @@ class Seller:
         return changed is not None
 
     def take(self, name: bytes) -> bool:
-        """Collect the debt; return False if the buyer has made this impossible."""
+        """Collect the debt of session *name*; return False if the buyer has made it impossible."""
         row: Any = self._kept.execute(
             "SELECT payer, owed, taken FROM session WHERE name = ?", (name,)
         ).fetchone()
@@ -204,7 +204,7 @@ class Seller:
 
 
 def main() -> None:
-    """Print the fees of a call, and the time of a voucher."""
+    """Print the fees of a call, and the time to accept a voucher."""
     for calls in CALLS:
         with TemporaryDirectory() as folder:
             chain = Chain()

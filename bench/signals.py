@@ -130,7 +130,7 @@ def plain_moves(rules: Sequence[AlertRule]) -> Look:
 
 
 def cost(kind: SignalKind, plain: Callable[[Sequence[AlertRule]], Look]) -> list[Figure]:
-    """Return the time to evaluate one of many rules of a token."""
+    """Return the time to evaluate one of many rules of a token, for mintscope and for *plain*."""
     rules = [rule_of(number, kind, mint_of(0)) for number in range(RULES)]
     trading = Trading([mint_of(0)])
     for _ in range(WINDOW_S // 10):
@@ -201,7 +201,7 @@ class Turn:
 
 
 def fill(rows: AccountRows, numbers: range, tokens: int) -> None:
-    """Add rules, half of each kind, distributed over the tokens."""
+    """Add the rules *numbers*, half of each kind, distributed over the tokens."""
     email = EmailAddress(f"{numbers[0]}@example.org")
     new = NewUser(kind=UserKind.AGENT, username=f"{numbers[0]}", email=email, created_at=UnixMs(0))
     user_id = rows.users.insert(new)
@@ -279,7 +279,7 @@ def _stall(what: str, value: float) -> Figure:
 
 
 def run() -> list[Figure]:
-    """Return the cost of a rule, and the stalls of many."""
+    """Return the cost of evaluating a rule, and the stalls while many rules are evaluated."""
     figures = [
         *cost(SignalKind.ABOVE, plain_levels),
         *cost(SignalKind.CHANGES_BY, plain_moves),

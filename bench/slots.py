@@ -111,7 +111,7 @@ class Stages:
 
 
 async def measure(market: Market, slots: int) -> Stages:
-    """Price, append, fold and follow *slots* slots."""
+    """Price, append, fold and follow *slots* slots; return the processor time by stage."""
     stages, made = Stages(), Slots()
     await market.store.start(mints=[WSOL, *made.mints], follows_files=True)
     follower = LogTailer(market.reader, LiveMarket(10_000), SystemClock())
@@ -139,7 +139,7 @@ async def measure(market: Market, slots: int) -> Stages:
 
 
 def kept(file: Path) -> str:
-    """Return a digest of all candles and states."""
+    """Return a digest of all candles and states in the market file *file*."""
     db, digest = apsw.Connection(str(file), flags=apsw.SQLITE_OPEN_READONLY), hashlib.sha256()
     for row in db.execute("SELECT * FROM candle ORDER BY 1, 2, 3"):
         digest.update(repr(row).encode())

@@ -23,7 +23,7 @@ Row = tuple[Any, ...]
 
 
 def floors(file: Path, priced: Sequence[PricedSwap], *, slots: int) -> Mapping[str, float]:
-    """Return the processor time of a slot by stage, in ms, of the market after *slots*."""
+    """Return the processor time of a slot, in ms by stage; the market *file* has *slots* slots."""
     source = apsw.Connection(str(file), flags=apsw.SQLITE_OPEN_READONLY)
     target = open_store(file.with_name("floor.sqlite"), "market")
     _copy(target, {"mint": _all(source, "mint")})

@@ -110,7 +110,7 @@ def measure(who: str, server: Running, clients: int, requests: Sequence[bytes]) 
 
 
 def memory_bytes(server: Running) -> int:
-    """Return the memory of *server*."""
+    """Return the resident memory of *server* in bytes."""
     pages = int(Path("/proc", str(server.pid), "statm").read_text().split()[1])
     return pages * resource.getpagesize()
 

@@ -79,7 +79,7 @@ def made(seed: int = 1, *, dex: int = DEX) -> Sample:
 
 @lru_cache(maxsize=1)  # blocks of several sizes use the same chain
 def entries_by_kind(seed: int) -> dict[str, list[Any]]:
-    """Return the transactions of the devchain with *seed*: votes, with a DEX, and others."""
+    """Return the transactions of the devchain with *seed* by kind: "vote", "dex" and "other"."""
     chain = Devchain(
         seed=seed,
         now=NOW,

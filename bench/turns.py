@@ -18,7 +18,7 @@ class Turns:
     wall_s: list[float] = field(default_factory=list)
 
     def times_as_long(self, other: "Turns") -> float:
-        """Return the median ratio, over the rounds, of the processor time of this to *other*."""
+        """Return the median ratio of the processor time of a round to that of *other*."""
         ratios = [mine / theirs for mine, theirs in zip(self.cpu_s, other.cpu_s, strict=True)]
         return median(ratios)
 
@@ -26,7 +26,7 @@ class Turns:
 def take_turns(
     works: Mapping[str, Callable[[], object]], *, rounds: int = ROUNDS
 ) -> dict[str, Turns]:
-    """Run each of *works* once in each round, in random order; a first round is a warm-up."""
+    """Run each of *works* once a round, in random order; return the times without a warm-up."""
     taken = {name: Turns() for name in works}
     random, names = Random(1), list(works)
     for number in range(rounds + 1):

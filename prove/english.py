@@ -73,9 +73,9 @@ ADVERBIAL: Final = re.compile(r"(?:Whatever|Whichever)\b[^,]*,", re.DOTALL)
 
 
 class Finding(NamedTuple):
-    """A passage that is not plain.
+    """A passage that is not plain English.
 
-    file    its path from the root of the repository
+    file    the path of its file from the root of the repository
     """
 
     file: str
@@ -105,7 +105,7 @@ def files() -> list[str]:
 
 
 def prose(text: str, suffix: str) -> Iterator[tuple[int, str]]:
-    """Yield each passage of prose with the number of its first line; code in it is blanked."""
+    """Yield the first line number and the text of each passage of prose; its code is blanked."""
     if suffix == ".py":
         yield from _of_python(text)
     elif suffix in COMMENTS:
@@ -116,7 +116,7 @@ def prose(text: str, suffix: str) -> Iterator[tuple[int, str]]:
 
 
 def _of_python(text: str) -> Iterator[tuple[int, str]]:
-    """Yield docstrings, comments, and strings of several words that are not SQL."""
+    """Yield the docstrings, comments, and strings of several words in Python code, without SQL."""
     for node in ast.walk(ast.parse(text)):
         if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
             continue
@@ -128,13 +128,13 @@ def _of_python(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _blank(found: re.Match[str]) -> str:
-    """Return the replacement for code: backticks, or a full stop at the end of a paragraph."""
+    """Return backticks in place of code; at the end of a paragraph, the first one is `|`."""
     blank = re.sub(r"[^\n]", "`", found[0])
     return f"|{blank[1:]}" if END_OF_BLOCK.match(found[0]) else blank
 
 
 def findings(text: str, suffix: str, file: str = "") -> Iterator[Finding]:
-    """Yield faults in the prose of a file."""
+    """Yield the passages of *text* that are not plain; *suffix* is that of the path *file*."""
     for first, passage in prose(text, suffix):
         for found in BANNED.finditer(passage):
             yield Finding(file, first + passage.count("\n", 0, found.start()), found[0])

@@ -6,7 +6,7 @@ from prove.step import Outcome
 
 
 def figure(outcome: Outcome) -> str:
-    """Return the measurements in one line."""
+    """Return the measurements of *outcome*, or else the number of its passed cases, in one line."""
     if not outcome.passed:
         return "did not run" if outcome.skipped else "nothing passed"
     return "; ".join(outcome.figures) or f"{outcome.passed} cases"

@@ -52,12 +52,12 @@ asyncio.run(main())
 
 
 class NoRsi(Exception):
-    """Raised if a method of the page printed no RSI; the message has the output of the method."""
+    """Raised if a method of /skill.md printed no RSI; the message has the output of the method."""
 
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """One method: its folder, and the blocks of its section by language, with the credit token."""
+    """One method of /skill.md: its folder, and the code blocks of its section, by language."""
 
     folder: Path
     blocks: Mapping[str, str]
@@ -65,13 +65,13 @@ class Walk:
     mint: str
 
     def block(self, language: str) -> str:
-        """Return the block of the page in *language*, with a credit token in it.  Raises NoRsi."""
+        """Return the code block in *language*, with the credit token in it.  Raises NoRsi."""
         if language not in self.blocks:
             raise NoRsi(f"expected a block of {language}; there are {[*self.blocks]}")
         return self.blocks[language].replace(TOKEN, self.credit_token)
 
     def run(self, script: str) -> str:
-        """Run *script* in the folder, with the `python` and `npm` of a user.  Raises NoRsi."""
+        """Run *script* with `sh` in the folder; return its stdout.  Raises NoRsi if it fails."""
         environment = {
             "HOME": str(self.folder),
             "PATH": f"{self.folder / 'venv' / 'bin'}:{TOOLS}:{os.defpath}:/usr/local/bin",
@@ -93,7 +93,7 @@ class Walk:
         return ran.stdout
 
     def make_venv(self) -> None:
-        """Create a Python environment that has only pip."""
+        """Create a Python environment that has only pip, in the subfolder `venv`."""
         venv.create(self.folder / "venv", with_pip=True)
 
 
@@ -153,7 +153,7 @@ def rsi_in(printed: str) -> float:
 
 
 def sections(page: str) -> dict[str, dict[str, str]]:
-    """Return, by heading and language, the first block of each language in each section."""
+    """Return, by heading and language, the first code block of each language in each section."""
     found: dict[str, dict[str, str]] = {}
     for part in re.split(r"^#{2,3} ", page, flags=re.MULTILINE)[1:]:
         heading, _, body = part.partition("\n")

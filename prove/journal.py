@@ -29,12 +29,12 @@ class Journal(msgspec.Struct, kw_only=True):
         unfinished.replace(path)
 
     def is_good(self, step: str) -> bool:
-        """Return whether *step* has succeeded and need not run again."""
+        """Return whether *step* has succeeded, so that a resumed run may skip it."""
         return step in self.outcomes and self.outcomes[step].good
 
 
 def open_journal(*, full: bool) -> Journal:
-    """Return the journal of the current code; it is empty if the code has changed."""
+    """Return the stored journal; an empty one if the code has changed since it was stored."""
     code = _fingerprint()
     try:
         journal = msgspec.json.decode(_path(full=full).read_bytes(), type=Journal)

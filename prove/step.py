@@ -39,7 +39,10 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run(tests: Sequence[str], *, full: bool, mutant: Mutant | None = None) -> Outcome:
-    """Run *tests*; for a mutant, run them in short form until the first failure."""
+    """Run *tests* on the package, or on *mutant* until the first failure; return the outcome.
+
+    full    whether the tests run at full length
+    """
     with (
         tempfile.TemporaryDirectory() as folder,
         nullcontext() if mutant is None else mutated_copy(mutant) as package,

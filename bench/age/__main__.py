@@ -7,10 +7,10 @@ journal: 20 GB on SQLite, 40 GB on PostgreSQL.  The three ages have 1/16, 1/4 an
 `--keep FOLDER` only creates the stores, which takes most of the time; `--from FOLDER` measures
 copies of them, within a month after their creation.
 
-An older version creates a store.  Then it is upgraded, used by a real ingest on a chain that
-trades, and read by commands, audits and HTTP.  The exit code is 1 if the cost of a step grows
-faster than its store, if a step exceeds its timeout, or if a start takes or can take over 5 s on an
-idle machine.
+Each store is created in the form of an older version.  Then it is upgraded, used by a real ingest
+on a chain that trades, and read by commands, audits and HTTP.  The exit code is 1 if the cost of a
+step grows faster than its store, if a step exceeds its timeout, or if a start takes or can take
+over 5 s on an idle machine.
 """
 
 import argparse
@@ -81,7 +81,7 @@ HEAD: Final = (
 
 
 class Measured(NamedTuple):
-    """The cost of a step at an age; *share* is the size of this age divided by the largest."""
+    """The cost of a step on a store; *share* is its size divided by that of the largest store."""
 
     engine: str
     step: str
@@ -90,7 +90,7 @@ class Measured(NamedTuple):
 
 
 class Limit(NamedTuple):
-    """The time limit of a step; if *is_noted*, of the time that the note of the step has."""
+    """The time limit of a step; if *is_noted*, the limit of the time in the note of its cost."""
 
     most_s: float
     is_noted: bool = False
@@ -108,7 +108,7 @@ LIMITS: Final = {
 
 
 def until(is_so: Callable[[], bool], what: str, within_s: float) -> None:
-    """Wait until *is_so* returns True.  Raises TooSlow."""
+    """Wait until *is_so* returns True.  Raises TooSlow after *within_s* seconds."""
     end_s = time.monotonic() + within_s
     while not is_so():
         if time.monotonic() > end_s:
@@ -117,7 +117,7 @@ def until(is_so: Callable[[], bool], what: str, within_s: float) -> None:
 
 
 def answer(port: int, path: str, token: str = "") -> tuple[int, bytes]:
-    """Return the status and body of an answer of the api; the status is 0 if there is no answer."""
+    """Request *path* from the api; return status and body: 0 and b"" if it does not answer."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     try:
@@ -182,7 +182,7 @@ def settings_of(
 
 
 class Scene:
-    """Measures the steps of one store."""
+    """Measures the steps of `make age` on one store."""
 
     def __init__(self, place: Place, age: Age, settings: Mapping[str, str], api_port: int) -> None:
         self._place = place
@@ -247,7 +247,7 @@ class Scene:
         return Cost(took_s, 0, 0, f"{len(json.loads(body)['data'])} fields")
 
     def _midnight(self) -> Cost:
-        """Begin a new day while blocks continue: ingest forgets mints that are not tracked."""
+        """Begin a new day; return the cost until ingest has forgotten the untracked mints."""
         day = self._place.asked(DAY)
         self._place.asked(NO_ACTIVITY.format(day=day))
         # Repeatedly, because the server can still commit statements of an ingest that has ended
@@ -293,7 +293,7 @@ class Scene:
 
 
 def make(engine: str, share: float, age: Age, sample: Traded, folder: Path) -> Measured:
-    """Create a store in the new folder *folder*, with a file that has its share and its sizes."""
+    """Create a store, and a file with its share and its sizes, in the new folder *folder*."""
     folder.mkdir(parents=True)
     begun_s = time.monotonic()
     with PLACES[engine](folder) as place:
@@ -327,7 +327,10 @@ def shown(measured: Iterable[Measured]) -> Iterator[Measured]:
 
 
 def measure_all(asked: argparse.Namespace, folder: Path) -> tuple[list[Measured], list[str]]:
-    """Create or measure each store in *asked*, or both; return the results and the missed goals."""
+    """Create and measure the stores that *asked* selects; return the results and the failed steps.
+
+    With `asked.keep`, only create them; with `asked.kept`, measure copies of existing stores.
+    """
     found: list[Measured] = []
     problems: list[str] = []
     largest = FULL.times(asked.scale)
@@ -396,7 +399,7 @@ def line(each: Measured) -> str:
 
 
 def main() -> int:
-    """Print the table, and the goals that were missed; return the exit code."""
+    """Print the table, and the goals that were missed; return 1 if there are any."""
     parser = argparse.ArgumentParser(prog="python -m bench.age", description=__doc__)
     parser.add_argument("--scale", type=float, default=SCALE, help="share of the full size")
     parser.add_argument("--in", dest="within", type=Path, help="folder of the stores")

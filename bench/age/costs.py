@@ -49,9 +49,9 @@ class Cost:
 
 
 def ran(settings: Mapping[str, str], *words: str, timeout_s: float) -> tuple[Cost, str]:
-    """Run Python with *words* to its end; return its cost, and its output.
+    """Run Python with the arguments *words* to its end; return its cost, and its stdout.
 
-    Raises TooSlow; RuntimeError if Python exits with an error.
+    Raises TooSlow after *timeout_s*; RuntimeError if Python exits with an error.
     """
     begun_s = time.monotonic()
     with subprocess.Popen(
@@ -91,7 +91,7 @@ def ran(settings: Mapping[str, str], *words: str, timeout_s: float) -> tuple[Cos
 
 @contextmanager
 def running(settings: Mapping[str, str], name: str) -> Iterator["subprocess.Popen[bytes]"]:
-    """Run a command of mintscope until the block ends."""
+    """Run the command *name* of mintscope until the block ends; yield its process."""
     command = [sys.executable, "-m", "mintscope", name]
     environment = child_environment(SETTINGS | dict(settings))
     with subprocess.Popen(

@@ -51,7 +51,7 @@ class Age:
         return max(1, self.candles // self.followed)
 
     def times(self, share: float) -> "Age":
-        """Return an age with the part *share* of each number, at least 100."""
+        """Return an age with each number multiplied by *share*, and at least 100."""
         return Age(*(max(100, int(each * share)) for each in self.sizes))
 
     @property
@@ -66,7 +66,7 @@ def address(number: int) -> str:
 
 
 def parts(count: int, size: int = A_PART) -> Iterator[tuple[int, int]]:
-    """Yield the beginning and the end of each part of the numbers from 0 to *count* - 1."""
+    """Yield (begin, end) of parts of *size* numbers from 0 to *count*; *end* is excluded."""
     for begin in range(0, count, size):
         yield begin, min(begin + size, count)
 
@@ -155,7 +155,10 @@ def _listed(rows: Iterable[tuple[int, ...]]) -> str:
 
 
 def states(age: Age, mark: str) -> str:
-    """Return the statement that gives each tracked mint the state of a mint that trades."""
+    """Return the statement that gives each tracked mint a state, with three SQL placeholders.
+
+    mark    the first character of a placeholder: "?" or "$"
+    """
     return f"""
 INSERT INTO state (mint, state, last_swap, in_sol)
 SELECT id, {mark}1, {mark}2, {mark}3 FROM mint WHERE id <= {age.followed}
@@ -163,7 +166,7 @@ SELECT id, {mark}1, {mark}2, {mark}3 FROM mint WHERE id <= {age.followed}
 
 
 def activities(now_ms: int) -> str:
-    """Return the statement that dates each mint's last trade ahead, so that none is forgotten."""
+    """Return the statement that dates each last trade ahead, so that no mint is forgotten."""
     day = now_ms // DAY_MS + AHEAD_DAYS
     return f"INSERT INTO activity (mint, day, swaps, volume) SELECT id, {day}, 1, 1 FROM mint"
 

@@ -71,20 +71,20 @@ class Place(Protocol):
         """Create the store as the older version does, with the rows of *age*."""
 
     def asked(self, statement: str) -> Any:
-        """Run *statement* on the market; return its value or row, if it has one."""
+        """Run *statement* on the market; return its value or row, None if it has none."""
 
     def disk_mb(self) -> float:
         """Return the size of the store in MB."""
 
     def server_pids(self) -> list[int]:
-        """Return the ids of the processes of its server; the first one started the others."""
+        """Return the ids of the processes of the database server, its main process first."""
 
     def server_cpu_s(self) -> float:
-        """Return the processor time of its server until now; 0 without a server."""
+        """Return the processor time of the database server until now; 0 without a server."""
 
 
 def flat_mints(age: Age, begin: int, end: int) -> Iterator[tuple[int, str, int | None, int]]:
-    """Yield the rows of the mints from *begin* to *end*: the first mints are tracked."""
+    """Yield rows of mints *begin* to *end* - 1; the mints below `age.followed` are tracked."""
     for number in range(begin, end):
         is_followed = number < age.followed
         since = BEFORE_ALL if is_followed else None
@@ -99,24 +99,24 @@ class SqlitePlace:
         self.settings: Mapping[str, str] = {"MINTSCOPE_DATA_DIR": str(folder)}
 
     def make(self, age: Age, traded: Traded, now_ms: int) -> None:
-        """Create both files."""
+        """Create the files of money and market in the older form, with the rows of *age*."""
         with self._older("money", MONEY_FILE) as money:
             self._fill_money(money, age, now_ms)
         with self._older("market", MARKET_FILE) as market:
             self._fill_market(market, age, traded, now_ms)
 
     def asked(self, statement: str) -> Any:
-        """Run *statement* on the market; return its value or row, if it has one."""
+        """Run *statement* on the market; return its value or row, None if it has none."""
         with closing(apsw.Connection(str(self._folder / MARKET_FILE))) as market:
             market.set_busy_timeout(10_000)
             return market.execute(statement).get
 
     def disk_mb(self) -> float:
-        """Return the size of the folder."""
+        """Return the size of the folder in MB."""
         return disk_bytes(str(self._folder)) / 1e6
 
     def server_pids(self) -> list[int]:
-        """Return nothing, because there is no server."""
+        """Return an empty list, because there is no server."""
         return []
 
     def server_cpu_s(self) -> float:
@@ -187,7 +187,7 @@ class PostgresPlace:
         }
 
     def make(self, age: Age, traded: Traded, now_ms: int) -> None:
-        """Create both kinds of tables."""
+        """Create the tables of money and market in the older form, with the rows of *age*."""
         self._restart(LEAST_WAL)
         with psycopg.connect(self._server.dsn, autocommit=True) as db, db.transaction():
             db.execute(migrating.CREATE.encode())
@@ -220,7 +220,7 @@ class PostgresPlace:
         self._restart(USUAL_WAL)
 
     def asked(self, statement: str) -> Any:
-        """Run *statement* on the market; return its value or row, if it has one."""
+        """Run *statement* on the market; return its value or row, None if it has none."""
         with psycopg.connect(self._server.dsn, autocommit=True) as db:
             cursor = db.execute(statement.encode())
             row = cursor.fetchone() if cursor.description else None
@@ -245,7 +245,7 @@ class PostgresPlace:
         return total
 
     def _restart(self, changes: Sequence[str]) -> None:
-        """Start the server again with changed settings."""
+        """Run the statements *changes*, which change settings, and restart the server."""
         with psycopg.connect(self._server.dsn, autocommit=True) as db:
             for each in changes:
                 db.execute(each.encode())

@@ -60,7 +60,7 @@ class Watched:
 
 @dataclass(frozen=True)
 class Pace:
-    """The pace of a chain: slot and finality."""
+    """The pace of a chain: the durations of a slot and of finality."""
 
     slot_ms: float
     finality_ms: float
@@ -161,7 +161,7 @@ def _watch(
     lists: Iterator[Seen | None],
     how_long_s: float,
 ) -> Watched:
-    """Request reports continuously, and at intervals the list and the position of ingest."""
+    """Request reports continuously, and at intervals the list of tokens and the slot of ingest."""
     watched, end_s = Watched(), time.monotonic() + how_long_s
     look_s = list_s = 0.0
     while (now_s := time.monotonic()) < end_s:
@@ -179,13 +179,13 @@ def _watch(
 
 
 def _note(answer: Seen | None, seen: list[Seen]) -> None:
-    """Add *answer* to *seen* if its slot is newer."""
+    """Add *answer* to *seen* if its slot is newer than the newest slot there."""
     if answer is not None and (not seen or answer.slot > seen[-1].slot):
         seen.append(answer)
 
 
 def reports(port: int, bearer: str, mint: Mint = WSOL) -> Generator[Seen | None, None, None]:
-    """Yield the slots and times of reports of *mint*; None for an answer that is not live."""
+    """Request reports of *mint* repeatedly; yield the slot and time of each; None: not live."""
     headers = {"Authorization": f"Bearer {bearer}"}
     with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as connection:
         while True:
@@ -197,7 +197,7 @@ def reports(port: int, bearer: str, mint: Mint = WSOL) -> Generator[Seen | None,
 
 
 def listings(port: int) -> Generator[Seen | None, None, None]:
-    """Yield the slot and time of the list of tokens repeatedly; None if there is no list."""
+    """Request the list of tokens repeatedly; yield its slot and the time; None: no list."""
     with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as connection:
         while True:
             connection.request("GET", "/v1/tokens?limit=1")
@@ -217,7 +217,7 @@ def _p99(values: list[float]) -> float:
 
 
 def _ingested(port: int) -> float:
-    """Return the newest slot that ingest has read; 0 if there is none."""
+    """Return the newest slot that ingest has read; 0 if it has not read any slot."""
     # Only this metric is requested: all metrics take tens of milliseconds of the measured process.
     url = f"http://127.0.0.1:{port}/metrics?name[]=mintscope_ingest_slot"
     with urllib.request.urlopen(url, timeout=30) as answer:
@@ -226,18 +226,18 @@ def _ingested(port: int) -> float:
 
 
 def cpu_s(pid: int) -> float:
-    """Return the processor time of a process, and of its children that have ended."""
+    """Return the processor seconds of a process, and of its children that have ended."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return sum(map(int, fields[11:15])) / TICKS_A_SECOND
 
 
 def memory_mb(pid: int) -> float:
-    """Return the resident memory of a process."""
+    """Return the resident memory of a process in MB."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE_BYTES / MB
 
 
 def disk_bytes(folder: str) -> int:
-    """Return the total size of all files in *folder*."""
+    """Return the total size in bytes of all files in *folder* and its subfolders."""
     return sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())
 
 

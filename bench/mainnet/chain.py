@@ -102,7 +102,7 @@ class Chain:
         return int(SystemClock().now() / 1_000 - age_s - since_s)
 
     def newcomer(self, slot: Slot) -> str:
-        """Return the trade of a new mint in *slot* as JSON, "" if there is none."""
+        """Return the trade of a new mint in *slot* as JSON; "" if *slot* has no such trade."""
         before, after = (
             int(each * NEW_MINTS_A_DAY * self.slot_s / DAY_S) for each in (slot - 1, slot)
         )
@@ -142,7 +142,7 @@ def _swaps(entries: Iterable[str]) -> list[Swap]:
 
 
 def _without_votes(block: bytes) -> list[Entry]:
-    """Return the transactions of *block* without votes: blocks under Alpenglow have none."""
+    """Return the transactions of *block* except votes, which Alpenglow does not have."""
     return [
         entry
         for entry in json.loads(block)["transactions"]
@@ -151,7 +151,7 @@ def _without_votes(block: bytes) -> list[Entry]:
 
 
 def _fill(transactions: list[Entry]) -> None:
-    """Add log lines to each transaction until they have the size of those of mainnet."""
+    """Add log lines to each transaction, so that their average size is that on mainnet."""
     random, size = Random(1), len(json.dumps(transactions, separators=(",", ":")))
     lines = max(0, TRANSACTION_BYTES - size // len(transactions)) // 100
     for entry in transactions:

@@ -21,7 +21,7 @@ ALPENGLOW_S_MAX: Final = 1.0  # a cluster with slower finality does not use Alpe
 
 
 class Shared:
-    """The transactions that all blocks of one kind have, as text and compressed."""
+    """The transactions that all calm blocks, or all busy blocks, share, as text and compressed."""
 
     def __init__(self, transactions: Sequence[Entry]) -> None:
         text = json.dumps(transactions, separators=(",", ":"))
@@ -38,7 +38,7 @@ class Node:
         self._end = _deflated(b"}}", zlib.Z_FINISH)
 
     def answer(self, method: str, params: list[Any]) -> tuple[bytes, bool]:
-        """Return the body of the answer, and whether it is compressed with gzip."""
+        """Return the body of the answer to a call, and whether gzip has compressed the body."""
         match method:
             case "getBlock":
                 return self._block(Slot(params[0]), params[1]["transactionDetails"])

@@ -35,7 +35,7 @@ class Stream:
         self._calm, self._busy = Shared(chain.calm), Shared(chain.busy)
 
     async def subscribe(self, requests: AsyncIterator[Request], _: Context) -> AsyncIterator[bytes]:
-        """Yield the messages of each slot from the requested slot, or the head, with a delay."""
+        """Yield the messages of each slot, from the requested or newest slot on, with a delay."""
         request = await anext(requests)
         (name,) = request.blocks
         slot = Slot(request.from_slot) if request.HasField("from_slot") else self._chain.head()
@@ -73,7 +73,7 @@ class Stream:
 
 
 class Shared:
-    """The transactions that all blocks of one kind have, encoded."""
+    """The encoded transactions that all calm blocks, or all busy blocks, share."""
 
     def __init__(self, transactions: Sequence[Entry]) -> None:
         infos = _infos(transactions)
@@ -82,7 +82,7 @@ class Shared:
 
 
 def _update_of(name: str, block: bytes) -> bytes:
-    """Return the update with the encoded *block*."""
+    """Return the encoded update of the filter *name* with the encoded *block*."""
     field = Update.DESCRIPTOR.fields_by_name["block"].number
     return b"".join(
         (

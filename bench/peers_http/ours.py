@@ -25,7 +25,7 @@ from mintscope.solana.blocks import WSOL
 
 
 class OneReport:
-    """A Reports that has the same report for every mint."""
+    """A `market.report.Reports` that has the same report for every mint."""
 
     def __init__(self, body: bytes) -> None:
         self._report = ReadReport(body, Slot(350_000_000), 412)

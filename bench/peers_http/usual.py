@@ -1,4 +1,4 @@
-"""The same endpoint in a usual implementation: FastAPI, pydantic, SQLAlchemy's ORM, slowapi.
+"""GET /v1/token in a usual implementation: FastAPI, pydantic, SQLAlchemy's ORM, slowapi.
 
 It is as correct and durable as mintscope: one statement tests and changes the balance, every debit
 has an entry, a commit is flushed, and the limit is 30 requests a minute for each credit token.

@@ -37,7 +37,7 @@ class Watched(Methods):
         self._reported: dict[str, float] = {}
 
     def watch(self) -> None:
-        """Record the blocks that are confirmed now."""
+        """Record the time for each payment that has become confirmed."""
         for signature in self._sent.keys() - self._confirmed.keys():
             landed = self._vm.landed(signature)
             if landed is not None and self._vm.commitment(landed.block.slot) != "processed":

@@ -1,4 +1,4 @@
-"""Common parts of the servers of this benchmark: listening, and stalls of the event loop."""
+"""Common parts of the servers of `bench.payments`: listening, and stalls of the event loop."""
 
 import asyncio
 import time
@@ -25,8 +25,8 @@ async def server(app: ASGIApp, port: int) -> None:
 class Heart:
     """ASGI middleware: /stall returns the longest stall of the loop since the last request.
 
-    Waits of its thread for a core are not counted if the system reports them (Linux), because other
-    programs of a shared machine cause them.
+    Waits of this thread for a core are not counted if the system reports them (Linux), because
+    other programs of a shared machine cause them.
     """
 
     def __init__(self, app: ASGIApp) -> None:

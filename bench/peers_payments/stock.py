@@ -1,4 +1,4 @@
-"""The facilitator of the x402 package behind the same purchase, without storage.
+"""A purchase by the facilitator of the x402 package, without storage.
 
     POST /purchase      in the event loop, as `x402Facilitator` is intended
     POST /threads       in threads, because it blocks the event loop

@@ -53,7 +53,7 @@ class Place:
 
 @dataclass
 class Process:
-    """A process, with measurements at intervals."""
+    """A process, or the processes of a server, with measurements at intervals."""
 
     name: str
     pids: Callable[[], list[int]]
@@ -101,7 +101,7 @@ ENGINES: Final = {"SQLite": on_sqlite, "PostgreSQL": on_postgres}
 
 
 def measure(engine: str, minutes: float, slot_s: float) -> Iterator[Figure]:
-    """Yield the figures of one engine, with a slot every *slot_s* seconds."""
+    """Yield the figures of *engine*, measured for *minutes*, with a slot every *slot_s* seconds."""
     warm_up_s = min(WARM_UP_S, minutes * MINUTE_S)
     seconds = warm_up_s + minutes * MINUTE_S
     with ExitStack() as stack:

@@ -26,21 +26,21 @@ class ShardTailers:
         await asyncio.gather(*(follower.catch_up() for follower in self._followers))
 
     async def read(self, mint: Mint, kind: ReportKind = PLAIN) -> ReadReport:
-        """Return the report of *mint*, of this *kind*, after the last applied slot of its shard."""
+        """Return the report of *mint* and *kind* after the last applied slot of its shard."""
         return await self._of(mint).read(mint, kind)
 
     def ready(self, mint: str) -> ReadReport | None:
-        """Return the plain report of *mint* if it is in memory."""
+        """Return the plain report of *mint*; None if it is not in memory."""
         return self._of(Mint(mint)).ready(mint)
 
     def age_ms(self) -> int | None:
-        """Return the age of the last applied slot of the shard that is farthest behind."""
+        """Return the largest age of a shard's last applied slot; None if a shard has none."""
         ages = [follower.age_ms() for follower in self._followers]
         known = [age for age in ages if age is not None]
         return max(known) if len(known) == len(ages) else None
 
     def folded(self) -> Slot | None:
-        """Return the newest slot that the candles of all shards include."""
+        """Return the newest slot in the candles of all shards; None if a shard has no candles."""
         slots = [follower.folded() for follower in self._followers]
         known = [slot for slot in slots if slot is not None]
         return min(known) if len(known) == len(slots) else None

@@ -34,7 +34,7 @@ LATE_MS_MAX: Final = 2_000
 
 @contextmanager
 def _process(module: str, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
-    """Run *module* until the end of the block."""
+    """Run *module* of `bench.whole_market` until the block ends; yield its process."""
     run = [sys.executable, "-m", f"bench.whole_market.{module}", *arguments]
     with subprocess.Popen(run, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -115,13 +115,13 @@ def _cpu_s(pids: Sequence[int]) -> float:
 
 
 def _slots_done(folder: Path, begin_s: float, end_s: float) -> int:
-    """Return the number of slots that the first shard has committed between both times."""
+    """Return the number of slots that the first shard has committed from *begin_s* to *end_s*."""
     rows = (folder / "1").read_text().splitlines()
     return sum(begin_s <= float(row.split()[2]) < end_s for row in rows)
 
 
 def _late(folder: Path, begin_s: float, end_s: float) -> Iterator[Figure]:
-    """Yield figures of the delay of slots, each in the shard that was last."""
+    """Yield figures of the delay of slots; the last shard decides the delay of a slot."""
     due: dict[tuple[int, int], float] = {}
     committed: dict[int, list[float]] = defaultdict(list)
     for number in range(1, SHARDS + 1):

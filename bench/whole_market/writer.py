@@ -53,7 +53,7 @@ def opened(where: str) -> AbstractAsyncContextManager[Market]:
 
 
 def follow(where: str, mints: Sequence[Mint]) -> None:
-    """Track *mints* before the first slot, all at once; one by one, this would take minutes."""
+    """Track *mints* before the first slot, in one statement: one by one would take minutes."""
     kind, _, folder = where.partition(":")
     db: SqliteDatabase | PostgresDatabase
     if kind == "sqlite":

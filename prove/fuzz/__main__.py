@@ -1,7 +1,7 @@
 """`make fuzz`: each target gets generated input for FUZZ_S seconds (60 by default).
 
-A target is allowed to raise its refusals.  Any other exception is a find: its input is made as
-short as possible, and printed.  Options: `make fuzz ARGS="--only base58"`.
+A target is allowed to raise the exceptions in its `refusals`.  Any other exception is a find: its
+input is made as short as possible, and printed.  Options: `make fuzz ARGS="--only base58"`.
 """
 
 import argparse
@@ -35,7 +35,7 @@ BATCH: Final = 1_000  # the number of inputs between two reads of the clock
 
 
 def fuzz(target: Target, seconds: float) -> Fuzzed:
-    """Try *target* for *seconds*, or until it raises an unexpected exception."""
+    """Give inputs to *target* for *seconds*, or until it raises an unexpected exception."""
     began_s = time.monotonic()
     tried, is_found = 0, False
 

@@ -59,7 +59,7 @@ BLOCKS, BY_PROGRAM = seeds()
 
 
 def decode(text: bytes) -> None:
-    """Decode a transaction in the form in which a source yields it; no content may raise."""
+    """Decode *text*, a transaction in the JSON of a node; no content may raise an exception."""
     decode_block(JsonTransactions([msgspec.Raw(text)]))
 
 
@@ -107,7 +107,7 @@ ENDPOINT: Final = Endpoint(url="http://node.example", attempts_max=1)
 
 
 def answering(body: bytes) -> httpx.MockTransport:
-    """Return a node that answers every request with *body*."""
+    """Return the transport of a node that answers every request with *body*."""
     return httpx.MockTransport(lambda _: httpx.Response(200, content=body))
 
 
@@ -116,7 +116,7 @@ async def _silent(_: float) -> None:
 
 
 def rpc(body: bytes) -> None:
-    """Send all requests that ingest sends to a node; the node can refuse each of them."""
+    """Send each kind of request that ingest sends to a node that answers with *body*."""
 
     async def ask() -> None:
         node = Rpc(ENDPOINT, clock=SystemClock(), transport=answering(body), sleep=_silent)
@@ -142,7 +142,7 @@ BODY: Final = bytearray()
 
 
 def payment_node(body: bytes) -> None:
-    """Send all requests that sales send to a node."""
+    """Send each kind of request about payments to a node that answers with *body*."""
     if not NODE:
         transport = httpx.MockTransport(lambda _: httpx.Response(200, content=bytes(BODY)))
         NODE[""] = PaymentNode(ENDPOINT, transport)
@@ -191,7 +191,7 @@ def streamed() -> list[bytes]:
 
 
 def stream(message: bytes) -> None:
-    """Process a message of a stream, after a valid one, and decode the completed blocks."""
+    """Process *message* after a valid message of a stream, and decode the complete blocks."""
     for is_joined in (False, True):
         buffer = BlockBuffer()
         assembler = Assembler(buffer, ManualClock(NOW), is_joined=is_joined)

@@ -48,14 +48,14 @@ PATHS: Final = [
 
 
 class Site:
-    """The whole API, which must answer every path with one of a few statuses."""
+    """The whole API, which must answer every path with one of a few HTTP statuses."""
 
     def __init__(self) -> None:
         self._opened = running_service(FOLDER)
         self._client = LOOP.run_until_complete(self._opened.__aenter__()).client
 
     def get(self, path: bytes) -> None:
-        """Request *path*, the bytes of the request line."""
+        """Request *path*, bytes as in a request line, and check the status."""
         target = b"/" + path.lstrip(b"/").replace(b"#", b"")
         url = httpx.URL("http://test").copy_with(raw_path=target)
         status = LOOP.run_until_complete(self._client.get(url)).status_code
@@ -66,7 +66,7 @@ SITE: Final[list[Site]] = []
 
 
 def path(text: bytes) -> None:
-    """Request a path of any bytes that a request line can contain."""
+    """Request *text* as a path, without the bytes that a request line cannot contain."""
     if not SITE:
         SITE.append(Site())
     printable = bytes(byte for byte in text if 0x20 < byte < 0x7F)
@@ -118,13 +118,13 @@ def signup(text: bytes) -> None:
 
 
 def forwarded(text: bytes) -> None:
-    """Find the address of a client behind proxies, from the headers."""
+    """Find the IP address of a client behind proxies, with *text* as its X-Forwarded-For header."""
     scope = {"client": ("127.0.0.1", 1), "headers": [(b"x-forwarded-for", text)]}
     assert ClientAddresses(["127.0.0.0/8", "::1/128"]).key(scope)
 
 
 def demand(text: bytes) -> None:
-    """Read the demand of a seller, and pay it if the wallet allows this."""
+    """Read the payment demand of a seller, and sign a payment if the wallet allows the demand."""
     limit = SpendLimit(atoms_per_payment=30_000, atoms_in_all=30_000)
     wallet = PayerWallet(keypair=PAYER, pin=PIN, limit=limit)
     required, offer = wallet.choose(b64encode(text).decode())
@@ -142,7 +142,7 @@ DEMAND: Final = {
 
 
 def cursor(text: bytes) -> None:
-    """Read a cursor of each list; the values of a valid one must fit into a store."""
+    """Read a cursor of each kind of list; the integers in a valid cursor must fit into 64 bits."""
     for shape in (BeforeSwap, EventPosition, ListPosition, PaymentPosition):
         with suppress(BadRequest):
             read = decode_cursor(b64encode(text).decode(), shape)

@@ -36,13 +36,13 @@ Inputs = st.SearchStrategy[list[bytes]]
 
 
 def changed_bytes(seeds: Sequence[bytes]) -> Inputs:
-    """Return *seeds* with a few places cut or replaced, or sometimes only random bytes."""
+    """Return a strategy of *seeds* with a few bytes cut or replaced, and of random bytes."""
     anything = st.lists(st.binary(max_size=300), min_size=1, max_size=3)
     return st.builds(_edited, st.sampled_from(seeds), DRAW, EDITS) | anything
 
 
 def changed_json(seeds: Sequence[Any]) -> Inputs:
-    """Return JSON texts like *seeds*, with parts replaced, left out, repeated or cut."""
+    """Return a strategy of *seeds* as JSON, with parts replaced, left out, repeated or cut."""
     texts = [json.dumps(seed) for seed in seeds]
     structural = st.builds(_changed, st.sampled_from(texts), DRAW, EDITS)
     return structural | changed_bytes([text.encode() for text in texts])
@@ -83,7 +83,7 @@ def _change(text: str, random: Random, edits: int) -> bytes:
 
 
 def _places(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield (holder, key) of everything inside *value*."""
+    """Yield (container, key) for each entry of *value* and of the containers inside it."""
     for key, inside in value.items() if isinstance(value, dict) else enumerate(value):
         yield value, key
         if isinstance(inside, dict | list):

@@ -1,4 +1,4 @@
-"""The outcome of a target."""
+"""The outcome of fuzzing a target."""
 
 from typing import Final
 
@@ -10,7 +10,7 @@ KEPT: Final = BUILD / "fuzz.json"
 
 
 class Fuzzed(msgspec.Struct, frozen=True):
-    """The outcome of a target: the number of inputs, the seconds, and the find, if any."""
+    """The outcome of fuzzing a target: the number of inputs, the seconds, and a traceback or ""."""
 
     examples: int
     seconds: float

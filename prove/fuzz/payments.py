@@ -47,13 +47,13 @@ HEADERS: Final = [
 
 
 def header(text: bytes) -> None:
-    """Read a payment header and its content as the API does."""
+    """Read *text* as a payment header, and as the decoded content of a payment header."""
     decode_payment(text.decode("latin-1"))
     transaction(decode_payment(b64encode(text).decode()).transaction)
 
 
 def transaction(payment: bytes) -> None:
-    """Verify a transaction; only valid transactions that this module built must be accepted."""
+    """Verify a transaction; only the valid transactions of this module may be accepted."""
     envelope = open_envelope(payment)
     if not isinstance(envelope, Refused):
         passed = not isinstance(verify(envelope, ASKED), Refused)

@@ -85,7 +85,7 @@ def json_body(text: bytes) -> None:
 
 
 def query(text: bytes) -> None:
-    """Read a query as each list and report does."""
+    """Read *text* as the query of each list and report."""
     for shape in QUERIES:
         with suppress(BadRequest):
             read = read_query(_request(text), shape)
@@ -132,7 +132,7 @@ def link(text: bytes) -> None:
 
 
 def proof(text: bytes) -> None:
-    """Read a text that a wallet has signed, and the signature."""
+    """Read *text* as a text signed by a wallet, and as a signature; no proof may be valid."""
     for changed, signature in ((text.decode("latin-1"), bytes(64)), (WRITTEN, text)):
         for wallet in (KEY, text.decode("latin-1")):
             flaw = find_text_flaw(
@@ -142,7 +142,7 @@ def proof(text: bytes) -> None:
 
 
 def email(text: bytes) -> None:
-    """Read an e-mail address; if it is read again, the result must be the same."""
+    """Read an e-mail address; reading the result again must not change it."""
     read = parse_email(text.decode(errors="replace"))
     assert parse_email(read) == read
 

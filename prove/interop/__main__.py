@@ -32,7 +32,7 @@ NO_PYTHON: Final = "not run: this machine has no such Python"
 
 
 def main() -> int:
-    """Run all clients, or the named ones."""
+    """Run all clients, or those that the command line names; return 1 if one of them failed."""
     chosen = [each for each in CLIENTS if not sys.argv[1:] or each.name in sys.argv[1:]]
     failed = 0
     os.environ["MINTSCOPE_PAYMENTS__ALSO_USDC"] = "true"  # noqa: TID251 - as the demo has it

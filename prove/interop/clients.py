@@ -198,13 +198,13 @@ ORIGIN: Final = "ORIGIN"  # replaced by the address of the service
 class OtherClient:
     """A client by other authors, or a client of this checkout.
 
-    packages   packages of npm, or an address below ORIGIN; empty: the program is a Python program
+    packages   packages of npm, or a URL below ORIGIN; empty: the program is a Python program
                that uses the packages of this checkout
     wheels     wheels of Python, for a program that needs other packages
     flags      command-line flags of Node
     is_forced  whether npm must install its peer dependencies although they conflict
     python     the version of Python for the client of this checkout
-    program    the program; its arguments are the address of the service and a mint
+    program    the code of the program; its arguments are the URL of the service and a mint
     expects    the expected output, or a part of that output
     """
 

@@ -2,7 +2,7 @@
 
 `make mutation ARGS=kit/limits.py` takes modules or folders below src/mintscope; the default is all
 modules in `plan`.  survivors.toml names the mutants that are allowed to survive, with the reason.
-An interrupted run is resumed if no file has changed since then.
+An interrupted run is resumed if no file has changed since the interruption.
 """
 
 import argparse

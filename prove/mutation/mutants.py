@@ -67,7 +67,7 @@ def mutants_of(source: Path, mutated: Path) -> Iterator[Mutant]:
 
 
 def _lines(tree: ast.Module) -> Iterator[tuple[str, int]]:
-    """Yield the functions and methods of a module, and their first lines."""
+    """Yield the name of each function and method of a module, and the number of its first line."""
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node.name, node.lineno
@@ -90,7 +90,7 @@ def _difference(before: Any, after: Any) -> tuple[Any, Any]:
 
 
 def _is_the_rest_alike(before: Any, after: Any) -> bool:
-    """Return whether two nodes of a type have equally many children, and equal plain values."""
+    """Return whether two nodes of one type have equally many children, and equal plain values."""
     return all(
         len(old) == len(new)
         if isinstance(old, list) and isinstance(new, list)

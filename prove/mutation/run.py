@@ -1,4 +1,4 @@
-"""Runs mutmut over some modules, in a folder of build/ that has links to all of this repository."""
+"""Runs mutmut on some modules, in a folder of build/ with links to the files of this repository."""
 
 import hashlib
 import os

@@ -10,7 +10,7 @@ KEPT: Final = BUILD / "mutation.json"
 
 
 class Score(msgspec.Struct):
-    """The score of a module: killed mutants, the seconds of their tests, and the survivors."""
+    """The score of a module: counts of mutants, the seconds of their tests, and the survivors."""
 
     mutants: int = 0
     killed: int = 0
@@ -19,7 +19,7 @@ class Score(msgspec.Struct):
     survivors: list[str] = []
 
     def percent(self) -> float:
-        """Return the percentage of killed mutants, not counting those allowed to survive."""
+        """Return the percentage of killed mutants among those that are not allowed to survive."""
         counted = self.mutants - self.justified
         return 100 * self.killed / counted if counted else 100.0
 

@@ -23,7 +23,7 @@ KINDS: Final = ("sqlite", "stream", "postgres", "quiet")
 
 
 def main() -> int:
-    """Try every row, and print the table; return 1 if a row misses its goal."""
+    """Try every chosen row, and print the table; return 1 if a row misses its goal."""
     rows, waits_for_alerts = _arguments()
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # a row at once
     print(_line("fault", "/readyz", "log", "alert", "status", "doctor", "named in 60 s"))
@@ -57,7 +57,7 @@ def _arguments() -> tuple[Sequence[Row], bool]:
 
 
 def _try(running: Installation, row: Row, waits_for_alerts: bool) -> bool:  # noqa: FBT001 - of main
-    """Cause and end the fault of *row*, and print its signs; return whether it met its goal."""
+    """Cause and end the fault of *row*, and print its signs; return whether *row* met its goal."""
     if row.after_s:
         time.sleep(row.after_s)
         running.wait_ready(HEALED_S)  # a busy machine can have disturbed the service

@@ -50,7 +50,7 @@ def certificate(path: Path, days: float) -> Path:
 class Proxy:
     """Passes bytes from *port* to *behind*, and back; with *pem* it terminates TLS.
 
-    is_silent   whether it forwards nothing, although connections stay open
+    is_silent   whether the proxy forwards nothing, although connections stay open
     """
 
     def __init__(self, port: int, behind: int, pem: Path | None = None) -> None:
@@ -68,7 +68,7 @@ class Proxy:
         self._context.load_cert_chain(pem)
 
     async def serve(self, ready: threading.Event, end: asyncio.Event) -> None:
-        """Serve until *end* is set; set *ready* when it listens."""
+        """Serve until *end* is set; set *ready* when the proxy listens."""
         server = await asyncio.start_server(self._pass, "127.0.0.1", self.port, ssl=self._context)
         ready.set()
         async with server:
@@ -94,7 +94,7 @@ class Proxy:
 
 @contextmanager
 def proxy_at(port: int, behind: int, pem: Path | None = None) -> Iterator[Proxy]:
-    """Run the proxy on a thread of this process."""
+    """Run a Proxy on a thread of this process until the block ends; yield it."""
     proxy = Proxy(port, behind, pem)
     ready = threading.Event()
     loop = asyncio.new_event_loop()

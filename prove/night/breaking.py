@@ -60,8 +60,9 @@ def _memory_bytes() -> int:
 def log_is_read(installation: Installation) -> Iterator[None]:
     """Keep a transaction open that reads the market, so that its write-ahead log only grows.
 
-    It begins when the log has its usual length: after a restart of ingest, the log is short, and
-    the few swaps of this market would need a minute to lengthen it.
+    The transaction begins when the log has its usual length, or after USUAL_S seconds: after a
+    restart of ingest, the log is short, and the few swaps of this market need a minute to lengthen
+    it.
     """
     path = installation.folder / "data" / MARKET_FILE
     until_s = time.monotonic() + USUAL_S

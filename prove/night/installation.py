@@ -44,10 +44,10 @@ class NotReady(Exception):
 
 @dataclass(kw_only=True)
 class Installation:
-    """The running processes, and their addresses.
+    """The running processes, and their URLs.
 
-    kind      sqlite; quiet: SQLite, for a fault that must be the first;
-              postgres; stream: SQLite, and blocks by gRPC
+    kind      "sqlite"; "postgres"; "stream": SQLite, and blocks by gRPC; or "quiet": SQLite, for a
+              fault that must be the first
     stream    the proxy between ingest and the gRPC server of the chain
     """
 
@@ -71,7 +71,7 @@ class Installation:
         return self.folder / "serve.log"
 
     def child(self, name: str) -> int:
-        """Return the id of the process that `serve` runs for *name*; 0 if there is none."""
+        """Return the id of the process that `serve` runs for *name*; 0 if it does not run."""
         pid = self.serve.pid
         for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
             try:
@@ -83,7 +83,7 @@ class Installation:
         return 0
 
     def get(self, path: str) -> httpx.Response:
-        """Send a request to the api, not through the proxy.  Raises httpx.HTTPError."""
+        """Request *path* from the api, not through the proxy.  Raises httpx.HTTPError."""
         return httpx.get(f"{self.url}{path}", timeout=5)
 
     def failing(self) -> dict[str, str]:
@@ -98,7 +98,7 @@ class Installation:
         return {name: said for name, said in checks.items() if said != "ok"}
 
     def alerts(self) -> set[str]:
-        """Return the names of the alerts that fire."""
+        """Return the names of the alerts that fire; none if Prometheus does not answer."""
         try:
             answer = httpx.get(f"{self.prometheus_url}/api/v1/alerts", timeout=5).json()
         except (httpx.HTTPError, ValueError):
@@ -148,7 +148,7 @@ class Installation:
         raise NotReady(f"not ready after {patience_s:.0f} s: {said}\n{self.log_end()}")
 
     def log_end(self) -> str:
-        """Return the last lines of the log."""
+        """Return the last 15 lines of the log."""
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-15:])
 
 
@@ -269,7 +269,7 @@ def _certificates(pem: Path) -> str:
 
 @contextmanager
 def _prometheus(folder: Path, metrics: Mapping[str, int]) -> Iterator[str]:
-    """Run Prometheus with the rules of deploy/ unchanged; yield its address."""
+    """Run Prometheus with the rules of deploy/ unchanged; yield its URL."""
     program = shutil.which("prometheus")
     if program is None:
         raise NotReady("expected prometheus on the path: apt-get install prometheus")

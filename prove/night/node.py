@@ -37,7 +37,7 @@ class FaultyNode:
         self._address = urlsplit(behind).netloc
 
     def answer(self, body: bytes) -> Reply:
-        """Return the answer to *body*."""
+        """Return the answer to *body*, a call or a batch; a batch is answered without the fault."""
         fault = self.fault
         if fault is not None:
             call = json.loads(body)
@@ -55,12 +55,12 @@ class FaultyNode:
 
 
 def in_json(answer: object) -> Reply:
-    """Return *answer* as JSON."""
+    """Return a reply with status 200 and *answer* as JSON."""
     return 200, "application/json", json.dumps(answer).encode()
 
 
 def status(code: int, *methods: str) -> Fault:
-    """Return the fault of a node that answers *methods*, or everything, with HTTP *code*."""
+    """Return the fault of a node that answers *methods*, or all, with the HTTP status *code*."""
 
     def fault(call: Call, ask: Ask) -> Reply:
         if methods and call["method"] not in methods:
@@ -202,7 +202,7 @@ def clock(seconds: int) -> Fault:
 
 
 def _put_back(data: list[str], seconds: int) -> None:
-    """Set back the time in *data*, the sysvar Clock in base64: a little-endian i64 at byte 32."""
+    """Set the time in *data* back by *seconds*; it is an i64 at byte 32 of the sysvar Clock."""
     raw = bytearray(b64decode(data[0]))
     time = int.from_bytes(raw[32:40], "little", signed=True) - seconds
     raw[32:40] = time.to_bytes(8, "little", signed=True)
@@ -241,7 +241,7 @@ def empty_wallet(wallet: str) -> Fault:
 
 @contextmanager
 def faulty_node(behind_url: str) -> Iterator[FaultyNode]:
-    """Run the node on a free port, on threads of this process."""
+    """Run a FaultyNode in front of *behind_url*, on a free port and threads of this process."""
     node = FaultyNode(behind_url)
 
     class Handler(BaseHTTPRequestHandler):
@@ -292,7 +292,7 @@ class Feed:
 
 @contextmanager
 def price_feed() -> Iterator[Feed]:
-    """Run the feed on a free port, on threads of this process."""
+    """Run a Feed on a free port, on threads of this process, until the block ends."""
     feed = Feed()
 
     class Handler(BaseHTTPRequestHandler):

@@ -33,7 +33,7 @@ Breaking = Callable[[Installation], AbstractContextManager[None]]
 class Row:
     """One fault.
 
-    breaks   returns a context manager that causes the fault during its block
+    breaks   a function that returns a context manager, which causes the fault during its block
     kind     the kind of the installation
     after_s  the seconds without any fault before this fault
     """
@@ -46,7 +46,7 @@ class Row:
 
 
 def of_node(make: Callable[[], faults.Fault]) -> Breaking:
-    """Return the context manager that gives the node the fault that *make* returns."""
+    """Return a function whose context manager gives the node the fault that *make* returns."""
 
     @contextmanager
     def broken(installation: Installation) -> Iterator[None]:
@@ -61,7 +61,7 @@ def of_node(make: Callable[[], faults.Fault]) -> Breaking:
 
 @contextmanager
 def no_price(installation: Installation) -> Iterator[None]:
-    """Silence the price feed of the payment token."""
+    """Make the price feed of the payment token answer with 503."""
     installation.feed.works = False
     try:
         yield
@@ -70,7 +70,7 @@ def no_price(installation: Installation) -> Iterator[None]:
 
 
 def shows(name: str) -> Breaking:
-    """Return the context manager that makes the proxy present the certificate *name*."""
+    """Return a function whose context manager makes the proxy present the certificate *name*."""
 
     @contextmanager
     def broken(installation: Installation) -> Iterator[None]:
@@ -85,7 +85,7 @@ def shows(name: str) -> Breaking:
 
 @contextmanager
 def disk_fills_up(installation: Installation) -> Iterator[None]:
-    """Fill the disk to below the limit of its check, and again if other processes free space."""
+    """Keep the disk so full that its free space stays below the limit of the disk check."""
     most = int(installation.environment[DISK_LIMIT]) - BELOW_MIB * MIB
     path = installation.folder / "filler"
     healed = threading.Event()
@@ -125,7 +125,7 @@ def disk_full(installation: Installation) -> Iterator[None]:
 
 
 def killed(name: str) -> Breaking:
-    """Return the context manager that kills the child *name* of serve every 5 s."""
+    """Return a function whose context manager kills the process *name* of `serve` every 5 s."""
 
     @contextmanager
     def broken(installation: Installation) -> Iterator[None]:
@@ -158,7 +158,7 @@ def mail_server_down(installation: Installation) -> Iterator[None]:
 
 @contextmanager
 def postgres_stopped(installation: Installation) -> Iterator[None]:
-    """Stop PostgreSQL, and start it again."""
+    """Stop PostgreSQL; start it again at the end of the block."""
     assert installation.postgres is not None
     installation.postgres.stop()
     try:

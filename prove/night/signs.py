@@ -56,7 +56,7 @@ class Signs:
 
 
 class Observer:
-    """Observes the signs of an installation while a fault lasts, except earlier signs."""
+    """Observes the signs of an installation during a fault, except signs from before the fault."""
 
     def __init__(self, installation: Installation, naming: Naming) -> None:
         self._installation = installation
@@ -69,9 +69,10 @@ class Observer:
         self.signs = Signs()
 
     def _alerts_that_stay(self) -> set[str]:
-        """Wait until the alerts of an earlier, equal fault have resolved; return those that fire.
+        """Wait until the alerts of an earlier, equal fault have resolved; return the firing alerts.
 
-        An alert resolves a few reads of metrics after the end of its fault.
+        An alert resolves a few reads of metrics after the end of its fault.  The wait takes at most
+        RESOLVED_S seconds.
         """
         until_s = time.monotonic() + RESOLVED_S
         while True:
@@ -162,7 +163,7 @@ class Observer:
 
 
 def vars_of(naming: Naming) -> list[tuple[str, str | None]]:
-    """Return the name of each place of *naming*, with its expected sign."""
+    """Return the name of each place of *naming*, with its expected sign; None: no sign there."""
     places = ("log", "alerts", "status", "doctor")
     return [(place, getattr(naming, place)) for place in places]
 

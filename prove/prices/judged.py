@@ -34,8 +34,8 @@ def judge(
 ) -> Judged:
     """Return the error of *rule* on *trades*, in each second from *since_s* on.
 
-    truth   returns whether the price of a swap is true until the next such swap; None: all honest
-            swaps are
+    truth   returns whether a swap sets the true price, until the next such swap; None: each honest
+            swap sets it
     """
     served = true = 0.0
     worst = 1.0
@@ -72,9 +72,9 @@ def least_capital(
     most: float,
     off_s: int = TRUTH_S,
 ) -> float | None:
-    """Return the smallest amount with which *attack* moves the price by OFF for *off_s* seconds.
+    """Return the least amount with which *attack* moves the price by over OFF for *off_s* seconds.
 
-    All amounts are in dollars.
+    The amount is in dollars, and at most 1 % or a dollar too large.
 
     most     the largest amount that is tried; None is returned if it does not suffice
     attack   a function from dollars to trades and the second from which they are compared

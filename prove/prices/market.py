@@ -71,7 +71,7 @@ def trade(  # noqa: PLR0913 - what a swap says
     is_attack: bool = False,
     is_buy: bool = True,
 ) -> Trade:
-    """Return a swap of *usd* at *price* that leaves *depth* dollars in *pool*."""
+    """Return a swap of *usd* dollars at *price*, after which *pool* has *depth* dollars."""
     offer = Offer(
         pool,
         signer,
@@ -86,7 +86,7 @@ def trade(  # noqa: PLR0913 - what a swap says
 
 
 def swap_in(time: float, pool: Pool, usd: float, signer: str) -> Trade:
-    """Apply a purchase for *usd* in *pool*, or a sale if *usd* is negative; return it."""
+    """Apply a purchase for *usd* in *pool*, or a sale if *usd* is negative; return the trade."""
     is_buy = usd > 0
     price = pool.buy(usd) if is_buy else pool.sell(-usd)
     return trade(time, pool.name, price, abs(usd), pool.quote, signer=signer, is_buy=is_buy)

@@ -18,7 +18,7 @@ class Rule(Protocol):
     """A rule, with its state for one mint."""
 
     def sets_price(self, offer: Offer) -> bool:
-        """Return whether the next swap sets the price."""
+        """Return whether *offer*, the next swap, sets the price."""
 
 
 class FirstVolume:
@@ -34,7 +34,11 @@ class FirstVolume:
         self._at = self._since = self._until = self._lead = 0
 
     def sets_price(self, offer: Offer) -> bool:
-        """Return whether the pool decides, now or from now on, or agrees with the deciding one."""
+        """Return whether the swap *offer* sets the price.
+
+        In the first ten minutes, each swap does.  Later, a swap does if its pool decides, if its
+        price is near that of the deciding pool, or if there was no trade for a long time.
+        """
         if not self._pool:
             self._begin(offer)
             self._lead = offer.volume
@@ -82,7 +86,7 @@ class FirstVolume:
 
 
 class Weighed(ABC):
-    """A rule that weighs the pools of a mint; by default, their weighted median decides."""
+    """A rule that weighs the pools of a mint; their weighted median or the heaviest one decides."""
 
     def __init__(self, *, is_deepest: bool = False) -> None:
         self._last: dict[str, Offer] = {}
@@ -93,7 +97,7 @@ class Weighed(ABC):
         """Return the weight of *pool* at *time*."""
 
     def sets_price(self, offer: Offer) -> bool:
-        """Return whether the pool counts, and its price is within 2 % of the deciding price."""
+        """Return whether the pool of *offer* counts, at a price within 2 % of the deciding one."""
         self._last[offer.pool] = offer
         weighed = [(one.usd, self.weight(pool, offer.time)) for pool, one in self._last.items()]
         most = max(weight for _, weight in weighed)
@@ -115,7 +119,7 @@ class ByVolume(Weighed):
 
     @override
     def sets_price(self, offer: Offer) -> bool:
-        """Return whether the pool of the swap sets the price, and add the swap to its volume."""
+        """Add *offer* to the volume of its pool; return whether it sets the price."""
         self._recent.setdefault(offer.pool, deque()).append(offer)
         return super().sets_price(offer)
 
@@ -153,7 +157,7 @@ class ByStanding:
         self._curves = dict(curves or {})
 
     def sets_price(self, offer: Offer) -> bool:
-        """Return whether the pool of the swap counts, and is near the median after the swap."""
+        """Return whether the pool of *offer* counts, and is near the median after the swap."""
         curve = self._curves.pop(offer.pool, None)
         if curve is not None:
             self._standing, _ = stand(self._standing, replace(offer, succeeds=curve))

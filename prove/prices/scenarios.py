@@ -32,7 +32,7 @@ CURVES_S: Final = (20, 45, 60, 90, 120, 200, 300, 450, 550, 900)
 
 
 class Scenario(NamedTuple):
-    """The trades of a market, and the second from which they are compared."""
+    """The trades of a market, and the second from which the price of a rule is compared."""
 
     trades: Sequence[Trade]
     since_s: int = 0
@@ -42,7 +42,7 @@ class Scenario(NamedTuple):
 
 
 def leaves_curve(seed: int, *, moves: float, in_s: float = 20.0, curve_s: int = 1_200) -> Scenario:
-    """Return a token that leaves its curve; its price in the pool is multiplied by *moves*."""
+    """Return a token that leaves its curve; its price then changes by *moves* times in *in_s* s."""
     random = Random(seed)
     curve = Pool("curve", CURVE_SOL * SOL_USD, CURVE_SOL * SOL_USD, fee=0.0125)
     on_curve = list(crowd(random, [curve], end=curve_s, every_s=1.0, size=0.005))
@@ -60,8 +60,8 @@ def changes_pool(
 ) -> Scenario:
     """Return a market whose pool loses its liquidity.
 
-    No swap shows the loss.  Another pool remains, which has the part *part* of the lost depth, and
-    its price moves.
+    No swap shows the loss.  Another pool remains, whose depth is *part* (a fraction) of the lost
+    depth, and whose price is multiplied by *moves*.
 
     is_known   whether the other pool traded before
     """
@@ -106,7 +106,7 @@ def read_launches(path: Path = LAUNCHES / "launch_trades.jsonl.gz") -> list[dict
 
 
 def real_launch(launch: dict[str, Any], curve_s: int) -> Scenario:
-    """Return the trades of *launch*, after *curve_s* seconds of trades on its curve."""
+    """Return the real trades of *launch*, after *curve_s* seconds of generated trades."""
     swaps = [one for one in launch["swaps"] if one["sol"] >= 0.001 and one["tokens"] > 0]
     middle = median(one["sol"] / one["tokens"] for one in swaps)
     swaps = [one for one in swaps if 1 / 30 < one["sol"] / one["tokens"] / middle < 30]
@@ -137,7 +137,7 @@ def real_launch(launch: dict[str, Any], curve_s: int) -> Scenario:
 
 
 def stranger_in_first_minutes(seed: int) -> Scenario:
-    """Return trades of about 150 SOL in two pools, and one of 2.5 SOL at 5 times the price."""
+    """Return trades in two pools, and, after almost ten minutes, 2.5 SOL at 5 times the price."""
     random = Random(seed)
     pools = [Pool("one", 30_000, 30_000), Pool("two", 30_000, 30_000)]
     honest = list(crowd(random, pools, end=7_200, every_s=4.0))
@@ -174,7 +174,7 @@ def washed(seed: int) -> Scenario:
 
 
 def turned_over(seed: int) -> Scenario:
-    """Return trades of 600,000,000 USD each, in a fake quote, that move a pool of 10 USD by 7 %."""
+    """Return trades of 6e8 USD each, in a fake quote, which move a pool of 10 USD by 7 %."""
     honest, _ = _honest(seed, 1_800)
     own = [_own(900.0 + n, 3.0, 6e8, 10.0, signer=f"own-{n % 3}") for n in range(600)]
     moved = [_own(1_500.0 + n, 3.2, 6e8, 10.0) for n in range(3)]
@@ -189,7 +189,7 @@ def junk(seed: int) -> Scenario:
 
 
 def for_a_second(seed: int) -> Scenario:
-    """Return a trade at +50 % in a pool that has a million dollars for only one second."""
+    """Return four trades at +50 % in a pool that has a million dollars for only one second."""
     honest, _ = _honest(seed, 1_800)
     own = [_own(900.0 + n / 4, 1.5, 1_000.0, 1e6, signer=f"own-{n}") for n in range(4)]
     return Scenario(in_order(honest, own), 900)
@@ -208,7 +208,7 @@ def for_a_second_in_many(seed: int) -> Scenario:
 def over_a_window(seed: int) -> Scenario:
     """Return trades in a pool that has ten dollars for 11 minutes, and then a million for a second.
 
-    In that second, one of the half minutes ends by which the rule measures depth.
+    In that second, one of the half minutes ends for which the rule measures depth.
     """
     honest, price = _honest(seed, 1_800)
     end = 1_240 - (START + 1_240) % 30 + 30
@@ -223,7 +223,8 @@ def over_a_window(seed: int) -> Scenario:
 def out_of_range(seed: int) -> Scenario:
     """Return trades in a pool of 1.5 times the honest depth, whose liquidity is all out of range.
 
-    Each trade of fifty dollars raises its price by a half, up to five times the honest price.
+    Three of four trades of fifty dollars raise the price by a half, up to five times the honest
+    price; after each fourth trade, the price begins at 1.5 times the honest price again.
     """
     honest, _ = _honest(seed, 1_800)
     own = [
@@ -244,8 +245,10 @@ def rich(  # noqa: PLR0913 - the parts of an attack
 ) -> tuple[list[Trade], int]:
     """Return an attack on a token with 100,000 USD of depth by an attacker who deposits *usd*.
 
+    moves     the factor by which the attacker moves the price
     quiet_s   the seconds without an honest trade before the attack and during it
     every_s   the average seconds between honest trades
+    for_s     the seconds that the attack lasts
     early_s   the seconds for which the pool of the attacker has had the honest price before the
               attack
     """
@@ -298,8 +301,8 @@ def after_a_fee_that_falls(usd: float, *, quiet_s: int = 0) -> tuple[list[Trade]
 def puts_out(usd: float, *, quiet_s: int = 0, pools: int = 4) -> tuple[list[Trade], int]:
     """Return an attack on a token with *pools* pools, by money that is shown in eight more.
 
-    The same *usd* dollars are in a pool for ten minutes, and for a moment in each of seven other
-    pools.
+    The same *usd* dollars are in one pool from 700 s before the attack on, and are shown in seven
+    other pools from 2 s before the attack on.
 
     quiet_s   the seconds without an honest trade before the attack and during it
     """

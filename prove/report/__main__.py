@@ -35,7 +35,7 @@ MUTATION: Final = (
 
 
 def main() -> int:
-    """Write both pages, and print their paths."""
+    """Write the report as Markdown and as HTML, and print both paths."""
     sections = [_benchmarks(), _recipes(), _fuzzing(), _mutation(), _machine()]
     folder = BUILD / "report"
     folder.mkdir(parents=True, exist_ok=True)

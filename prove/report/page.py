@@ -28,7 +28,7 @@ class Section:
 
 
 def write_markdown(title: str, sections: Sequence[Section]) -> str:
-    """Return the page as Markdown, without the pictures."""
+    """Return a page of *sections* as Markdown, without their pictures."""
     parts = [f"# {title}"]
     for section in sections:
         parts += [f"## {section.title}", section.text]
@@ -39,7 +39,7 @@ def write_markdown(title: str, sections: Sequence[Section]) -> str:
 
 
 def write_html(title: str, sections: Sequence[Section]) -> str:
-    """Return the page as one HTML document that loads nothing."""
+    """Return a page of *sections* as one HTML document that loads nothing."""
     body = "".join(map(_html, sections))
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(title)}</title>'

@@ -74,7 +74,7 @@ def _at(event: Mapping[str, str]) -> Version:
 
 
 def main(*more: str) -> int:
-    """Print the packages that the stored advisories and *more* affect; return the exit code."""
+    """Print the packages that the stored advisories and those in *more* affect; return 1 if any."""
     read, packages = list(advisories([KEPT, *map(Path, more)])), locked()
     found = [(each, package) for each in read for package in packages if names(each, package)]
     for advisory, package in found:

@@ -79,13 +79,13 @@ def git(*words: str) -> bytes:
 
 
 def head() -> Source:
-    """Return the commit of HEAD."""
+    """Return the commit of HEAD and its time."""
     commit, time = git("log", "-1", "--format=%H %ct").decode().split()
     return Source(commit, int(time))
 
 
 def notes(changelog: str, version: str) -> str:
-    """Return the section of *version* in the changelog.  Raises ValueError if there is none."""
+    """Return the section of *version* in the changelog.  Raises ValueError if it is missing."""
     found = re.search(
         rf"^## {re.escape(version)}\b.*?(?=^## |\Z)", changelog, re.MULTILINE | re.DOTALL
     )
@@ -135,7 +135,7 @@ def _environment(source: Source, place: Place) -> dict[str, str]:
 def export(source: Source, tree: Path) -> None:
     """Write the files of the commit into the new folder *tree*, with the generated code.
 
-    Raises FileNotFoundError if `make` has not generated it yet.
+    Raises FileNotFoundError if `make` has not generated this code yet.
     """
     with tarfile.open(fileobj=io.BytesIO(git("archive", source.commit))) as archive:
         for entry in archive:
@@ -146,7 +146,7 @@ def export(source: Source, tree: Path) -> None:
 def copy_generated(tree: Path) -> list[Path]:
     """Copy the generated code of this checkout into *tree*; return the paths of the copies.
 
-    Raises FileNotFoundError if `make` has not generated it yet.
+    Raises FileNotFoundError if `make` has not generated this code yet.
     """
     names = []
     for pattern in GENERATED:
@@ -194,7 +194,7 @@ def checksums(files: Mapping[str, bytes]) -> bytes:
 
 
 def differences(first: Mapping[str, bytes], second: Mapping[str, bytes]) -> list[str]:
-    """Return the names of files that differ between the two builds."""
+    """Return the sorted names of the files that differ between two builds, or are in one only."""
     return sorted(name for name in {*first, *second} if first.get(name) != second.get(name))
 
 

@@ -1,3 +1,3 @@
-"""Solana swaps to token analytics, sold per request."""
+"""Analytics of Solana tokens, computed from swaps and sold per request."""
 
 __version__ = "0.1.0"

@@ -1,4 +1,4 @@
-"""`python -m mintscope`: the whole command line."""
+"""Runs the command line of mintscope, as `python -m mintscope`."""
 
 from mintscope.app.cli.app import main
 

@@ -35,7 +35,7 @@ def bench_is_importable(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.storm
 def test_the_made_block_has_the_shares_of_mainnet() -> None:
-    """Two thirds are votes, the rest trades, failed trades and others; all trades are decoded."""
+    """Two thirds of the transactions are votes; each trade among the others is decoded."""
     made = importlib.import_module("bench.transactions").made()
     entries = msgspec.json.decode(made.block, type=Block).transactions
     decoded = decode_block(JsonTransactions(entries))
@@ -52,7 +52,7 @@ def test_the_made_block_has_the_shares_of_mainnet() -> None:
 
 @pytest.mark.storm
 def test_a_block_of_the_mainnet_load_has_its_size_and_new_mints() -> None:
-    """12 kB a transaction, no votes, 5,000 swaps a second in a burst; 50,000 new mints a day."""
+    """A transaction has 12 kB; a burst has 5,000 swaps a second; a day has 50,000 new mints."""
     chain = importlib.import_module("bench.mainnet.chain").Chain(age_s=1_000)
     node = importlib.import_module("bench.mainnet.node").Node(chain)
     first = chain.head()
@@ -77,7 +77,7 @@ def test_a_block_of_the_mainnet_load_has_its_size_and_new_mints() -> None:
 
 @pytest.mark.storm
 def test_the_made_block_is_the_same_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The chain is shorter here, with fewer transactions, to save time."""
+    """The chain of this test is short, with few transactions, to save time."""
     transactions = importlib.import_module("bench.transactions")
     monkeypatch.setattr(transactions, "HISTORY_DAYS", 0.01)
     transactions.entries_by_kind.cache_clear()
@@ -102,7 +102,7 @@ def test_every_benchmark_can_be_loaded(module: str) -> None:
 
 @pytest.mark.process
 def test_the_names_of_figures_are_modules_and_are_on_the_page() -> None:
-    """Every name of the help is a module and is on the page; an unknown name is an error."""
+    """Each name that the command accepts is a module and is on the page; others are errors."""
     main = importlib.import_module("bench.__main__")
     page = (ROOT / "docs" / "benchmarks.md").read_text()
     asked = subprocess.run(
@@ -127,7 +127,7 @@ OLD_LINE = (
 
 
 def test_two_revisions_are_compared_by_the_printed_figures_of_mintscope() -> None:
-    """Older revisions print fewer columns; peers are not compared."""
+    """Older revisions print fewer columns; figures of peers are not compared."""
     compare = importlib.import_module("bench.compare")
     figure = importlib.import_module("bench.figure")
     new = figure.Figure(
@@ -169,7 +169,7 @@ def test_the_benchmark_alternates_between_mintscope_and_the_baseline() -> None:
 
 @pytest.mark.process
 def test_the_makefile_takes_an_interpreter_that_mintscope_runs_on(tmp_path: Path) -> None:
-    """The only usable one on PATH is chosen, one of another version skipped; stderr says why."""
+    """An interpreter of another version is skipped; stderr has the reason for the choice."""
     too_old = tmp_path / "old" / "python3"
     too_old.parent.mkdir()
     too_old.write_text("#!/bin/sh\nexit 0\n")

@@ -32,7 +32,7 @@ TOKEN = "/v1/token/So11111111111111111111111111111111111111112"
 
 
 class Street(httpx.AsyncBaseTransport):
-    """A transport to the shop and to the chain; *spoil* may change or lose answers of the shop."""
+    """A transport to a shop and to a chain; *spoil* may change or lose answers of the shop."""
 
     def __init__(self, world: World, shop: Shop) -> None:
         self._shop = httpx.ASGITransport(app=shop.app)

@@ -274,7 +274,7 @@ OUTCOMES: Mapping[str, tuple[Reply, int]] = {
 def test_the_budget_counts_all_credits_that_may_have_been_charged(
     names: list[str], most: int
 ) -> None:
-    """All requests of a call have one key, so the service takes credits once."""
+    """All requests of a call have one Idempotency-Key, so the service takes credits once."""
     here = session(budget=CreditBudget(credits_in_all=most), patience_s=10)
     waiting = list(names)
     charged = 0

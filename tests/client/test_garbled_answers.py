@@ -42,9 +42,9 @@ seeds = st.integers(0, 2**48)
 class Street(httpx.AsyncBaseTransport):
     """A transport to a node and a seller; *spoil* changes the answers of the seller to payments.
 
-    demand    changes the demand for a payment
-    times     how many answers are spoilt
-    payments  the different payments that the seller was sent
+    demand    a function that changes the demand for a payment
+    times     the number of answers that *spoil* still changes
+    payments  the different payments that the seller has received
     """
 
     def __init__(self, world: World) -> None:
@@ -76,7 +76,7 @@ class Street(httpx.AsyncBaseTransport):
 
 
 class Endless(httpx.AsyncByteStream):
-    """A body of *chunks*."""
+    """A response body that consists of *chunks*."""
 
     def __init__(self, chunks: AsyncIterator[bytes]) -> None:
         self._chunks = chunks
@@ -107,7 +107,7 @@ class Visit:
         self.world.slots(int(min(seconds, 60) / 0.4) + 1)
 
     async def try_to_buy(self, key: str | None = None) -> str | None:
-        """Buy credits, or continue the payment under *key*; return the key of a sent payment."""
+        """Buy credits, or continue the payment *key*; return the key of a pending payment."""
         try:
             await self.buyer.buy_credits(10, key=key)
         except (PendingError, RefusedError) as trouble:

@@ -23,7 +23,7 @@ PROJECT = Path(__file__).resolve().parents[2] / "packages" / "client" / "pyproje
 
 
 def test_the_client_requires_at_least_version_15_of_websockets() -> None:
-    """Before version 15, its connections for threads send no pings: a dead one is not noticed."""
+    """Before version 15, a connection for threads sends no pings, so its loss is not noticed."""
     extras = tomllib.loads(PROJECT.read_text())["project"]["optional-dependencies"]
 
     assert extras["websocket"] == ["websockets>=15"]

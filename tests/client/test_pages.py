@@ -35,7 +35,7 @@ def candle(t: int, *, sol: PricesInSol | None = SOL, swaps: int | None = 3) -> C
 
 
 class Service:
-    """Three pages of candles, the newest first."""
+    """A service with three pages of candles, the newest first."""
 
     def __init__(self) -> None:
         self.asked: list[dict[str, str]] = []

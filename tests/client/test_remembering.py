@@ -66,7 +66,7 @@ class Street(httpx.AsyncBaseTransport):
 
 
 class Bridge(httpx.BaseTransport):
-    """The same transport, for a client in a thread."""
+    """Passes the requests of a client in a thread to *street*, a Street."""
 
     def __init__(self, street: Street) -> None:
         self._street = street
@@ -97,7 +97,7 @@ class Visit:
         self.waited_s: list[float] = []
 
     async def buy(self, key: str = KEY) -> httpx.Response:
-        """Send one request."""
+        """Send one request for a bundle, with the Idempotency-Key *key*; return the answer."""
         headers = {IDEMPOTENCY_KEY: key}
         if self.way == "async":
             async with httpx.AsyncClient(transport=self.street, auth=self.auth) as http:
@@ -111,12 +111,12 @@ class Visit:
         return await asyncio.to_thread(post)
 
     async def buy_nothing(self) -> httpx.Response:
-        """Ask for the price, and buy nothing."""
+        """Request a bundle without a payment; return the answer, a 402 with the price."""
         async with httpx.AsyncClient(transport=self.street) as http:
             return await http.post(PURCHASE)
 
     async def buy_credits(self, key: str | None = None) -> str:
-        """Buy credits with a Buyer, which retries until it has them."""
+        """Buy credits with a Buyer, which retries until they arrive; return the credit token."""
         async with httpx.AsyncClient(
             transport=self.street, base_url="https://shop.example"
         ) as http:
@@ -279,7 +279,7 @@ async def test_each_request_to_the_node_has_a_timeout(world: World, way: str) ->
 
 @ways
 async def test_a_landed_payment_is_never_paid_again(world: World, way: str) -> None:
-    """Not even if the seller refuses it for ever."""
+    """The seller refuses the payment each time that it is sent."""
     visit = Visit(world, way)
     for status in (402, 409):
         visit.street.refusing = httpx.Response(status, json={})
@@ -483,7 +483,7 @@ def test_a_journal_is_sorted_by_the_time_of_payment(tmp_path: Path) -> None:
 
 
 class Meeting(str):
-    """A request whose comparison in one thread waits for a comparison in another."""
+    """A request whose comparison in one thread waits for a comparison in another thread."""
 
     __slots__ = ()
     __hash__ = str.__hash__
@@ -544,7 +544,7 @@ async def test_a_payment_that_cannot_be_written_to_the_journal_is_not_sent(
 
 @pytest.fixture
 def folders_that_fail(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the disk fail when the entries of a folder are written."""
+    """Make `fsync` of a folder fail, as a broken disk does."""
     sync = os.fsync
 
     def fsync(file: int) -> None:

@@ -148,7 +148,7 @@ class Held(PayingAuth):
 async def test_a_pending_payment_is_completed_without_spending_credits(
     buyer: Buyer, world: World
 ) -> None:
-    """The wallet has credits, too: they are not spent on a request that is paid for already."""
+    """The wallet also has credits, which are not spent on a request that is already paid for."""
     await buyer.shop.buy()
     auth = WalletSignIn(world.buyer, otherwise=Held())
     request = httpx.Request("GET", f"{ORIGIN}/v1/token/{TRACKED}")
@@ -177,7 +177,7 @@ async def test_a_pending_payment_is_completed_without_spending_credits(
 async def test_only_a_challenge_for_the_call_is_signed(
     buyer: Buyer, world: World, was: str, becomes: str
 ) -> None:
-    """The service is not trusted: with a signature for another, it could spend credits there."""
+    """With a signature for another service, a malicious service could spend credits there."""
 
     class Evil(Way):
         @override
@@ -221,7 +221,7 @@ async def test_a_receipt_names_the_purchase_the_payer_and_the_time(
 
 
 def changed(part: str, **changes: Any) -> str:
-    """Return a part of a JWS with *changes*."""
+    """Return *part*, a part of a JWS, with *changes* to its fields."""
     content = json.loads(urlsafe_b64decode(part + "=" * (-len(part) % 4))) | changes
     return urlsafe_b64encode(json.dumps(content).encode()).decode().rstrip("=")
 

@@ -1,4 +1,4 @@
-"""A stream as its client sees it: reports made of updates, lost connections, budgets, ends."""
+"""The client of a stream: reports built from updates, lost connections, budgets and ends."""
 
 import json
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -103,7 +103,7 @@ def test_a_lost_connection_is_reopened_after_waits_that_double() -> None:
 
 
 def test_a_connection_that_is_lost_after_a_silence_is_reopened() -> None:
-    """The silence is longer than the patience, which begins only with the loss."""
+    """The silence is longer than `patience_s`, which counts from the loss of the connection."""
     here = session()
     call = LiveCall(here, [MINT])
     assert isinstance(here.clock, ManualClock)

@@ -27,7 +27,7 @@ def url_of(streaming: Streaming) -> str:
 
 
 async def first(streaming: Streaming, count: int, **options: Any) -> list[LiveReport]:
-    """Return the first *count* reports of a client for asyncio, with a trade between them."""
+    """Return the first *count* reports of a client for asyncio; a trade follows each report."""
     found = []
     async with AsyncClient(url_of(streaming), patience_s=2, **options) as client:
         async for live in client.stream(TOKENS[:1]):
@@ -171,7 +171,7 @@ async def test_a_429_keeps_its_retry_after_and_its_request_id(
 async def test_a_websocket_is_closed_before_a_minute_beyond_the_budget(
     streaming: Streaming, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also if there are no trades, and therefore no messages."""
+    """The WebSocket is closed even if there are no trades, and therefore no messages."""
     monkeypatch.setattr(sockets, "LOOK_S", 0.01)
     monkeypatch.setattr("mintscope_client.streams.streaming.LEAVE_AFTER_S", 0.05)
     token = await streaming.service.issue(5)

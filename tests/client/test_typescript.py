@@ -38,7 +38,7 @@ async def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncItera
 
 
 async def run(folder: Path, *words: str, **environment: str) -> None:
-    """Run the Node of the tests in *folder*; a failure shows its output."""
+    """Run Node with *words* in *folder*; if it fails, raise AssertionError with its output."""
     running = await asyncio.create_subprocess_exec(
         str(NODE),
         *words,

@@ -63,7 +63,7 @@ class Buying(RuleBasedStateMachine):
         age=st.sampled_from(AGES),
     )
     def buy(self, key: str, status: int, amount: int, memo: str, age: int | None = None) -> None:
-        """Send a request; to a payment the seller answers *status*.
+        """Send a request with *key*; the seller answers a payment with *status*.
 
         age    the age in blocks of the blockhash that the seller offers; None if it offers none
         """
@@ -90,7 +90,7 @@ class Buying(RuleBasedStateMachine):
 
     @rule(which=st.integers(0, 100))
     def land(self, which: int) -> None:
-        """Let a payment land, if one still can."""
+        """Make one of the payments land that still can, if any; *which* selects the payment."""
         able = [wire for wire in self._able() if wire not in self.gone]
         if able:
             wire = able[which % len(able)]
@@ -178,7 +178,7 @@ TestBuying.settings = settings(max_examples=200, stateful_step_count=40, deadlin
 
 
 def test_a_node_whose_history_lags_does_not_prove_that_a_payment_expired() -> None:
-    """The payment lands in the last block it can; the history is a whole finality behind."""
+    """The payment lands in the last possible block; the history is FINAL_BLOCKS behind."""
     buying = Buying()
     buying.buy(KEYS[0], 402, 1, MEMOS[0])
     buying.wait(VALID_BLOCKS, 0)
@@ -191,7 +191,7 @@ def test_a_node_whose_history_lags_does_not_prove_that_a_payment_expired() -> No
 
 @pytest.mark.parametrize("age", [None, 0])
 def test_a_payment_is_replaced_only_after_182_final_blocks(age: int | None) -> None:
-    """Also if the payment has a blockhash that the seller offers."""
+    """The blockhash comes from the node if *age* is None, otherwise from the seller."""
     buying = Buying()
     buying.buy(KEYS[0], 402, LIMIT, MEMOS[0], age)
     buying.buy(KEYS[0], 402, LIMIT, MEMOS[0], age)  # now its last height is known
@@ -214,7 +214,7 @@ def test_threads_that_send_the_same_key_at_once_send_one_payment(tmp_path: Path)
         auth = PaymentAuth(wallet, journal=journal)
 
         def pay(key: str) -> str:
-            """Return the payment with which a request answers the 402, which all get together."""
+            """Return the payment that answers a 402; all threads get their 402 at once."""
             flow = auth.auth_flow(
                 httpx.Request("GET", "http://shop/", headers={IDEMPOTENCY_KEY: key})
             )

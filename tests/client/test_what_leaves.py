@@ -27,7 +27,7 @@ from support.scenes.payments.payment_world import (
 
 
 class RecordingNode(MovingTransport):
-    """Reads every request to the node, and looks for its payment by another connection."""
+    """Looks up the payment of each request in the store, then passes the request to the node."""
 
     def __init__(self, world: World) -> None:
         super().__init__(world, world.node)
@@ -50,7 +50,7 @@ class RecordingNode(MovingTransport):
 
 
 def transactions(params: list[Any]) -> list[VersionedTransaction]:
-    """Return every parameter that is a transaction."""
+    """Return each of *params* that is a transaction."""
     found = []
     for each in params:
         try:
@@ -61,7 +61,7 @@ def transactions(params: list[Any]) -> list[VersionedTransaction]:
 
 
 class ShowsItSigned(RpcSettlement):
-    """The mistake: the node simulates a signed transaction, which it could as well send."""
+    """A faulty settlement: the node simulates a signed transaction, which the node could send."""
 
     world: World
 
@@ -85,7 +85,7 @@ def node(world: World) -> RecordingNode:
 
 
 async def test_no_signed_transaction_leaves_before_its_row_is_stored(world: World) -> None:
-    """I6: no settle call without a durable pending row with the chosen signature in it."""
+    """A payment is sent only when its row with the chosen signature is stored (invariant I6)."""
     facilitator = world.facilitator()
     outcome = await buy(facilitator, world.pay(facilitator.require(RESOURCE, AMOUNT)))
 

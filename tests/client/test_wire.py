@@ -119,7 +119,7 @@ class Shape:
         self.schema, self.references = schema, references
 
     def variants(self) -> Iterator["Shape"]:
-        """Yield its variants."""
+        """Yield the alternatives in the schema, or the schema itself if it has none."""
         choices = self.schema.get("anyOf") or self.schema.get("oneOf")
         if choices is None:
             yield self
@@ -145,7 +145,7 @@ class Shape:
 
 
 def flaws(ours: Shape, theirs: Shape, where: str) -> Iterator[str]:
-    """Yield the parts of *theirs* that *ours* could not read, or would lose."""
+    """Yield each difference by which *ours* cannot read *theirs*, or loses a part of it."""
     taken = ours.by_type()
     for name, sent in theirs.by_type().items():
         other = taken.get(name) or (taken.get("number") if name == "integer" else None)

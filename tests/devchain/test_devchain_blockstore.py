@@ -44,7 +44,7 @@ def test_the_history_has_about_700_blocks_and_ends_now(history: Devchain) -> Non
 
 
 def test_the_history_is_dense_enough_for_200_candles_of_every_width(history: Devchain) -> None:
-    """EMA-200 needs 200 candles; for a busy token, one block in each interval is enough."""
+    """EMA-200 needs 200 candles; a busy token has a candle in each interval with a block."""
     times = [time for *_, time in blocks(history)]
 
     for width in (60, 300, 900, 3600):

@@ -14,7 +14,7 @@ from support.oracles.recorded import keys_of
 
 
 def minutes(meant: Meant, mint: Mint) -> set[int]:
-    """Return the minutes in which *mint* was traded."""
+    """Return the minutes, since the Unix epoch, in which *mint* was traded."""
     return {
         time // 60
         for time, swaps in meant.values()
@@ -42,7 +42,7 @@ def test_every_block_has_a_rate_of_sol_in_dollars(meant: Meant) -> None:
 
 
 def test_busy_tokens_have_200_candles_of_every_width(history: Devchain, meant: Meant) -> None:
-    """Swaps below 100,000 raw units are left out: a swap below 1,000 sets no candle."""
+    """Swaps below 100,000 raw units are left out, because a swap below 1,000 is in no candle."""
     large = {
         slot: (time, [s for s in swaps if min(s.in_amount, s.out_amount) >= 100_000])
         for slot, (time, swaps) in meant.items()
@@ -148,7 +148,7 @@ def test_each_transaction_loses_exactly_its_fee_in_lamports(young: Devchain) -> 
 def test_token_balances_before_a_transaction_equal_those_after_the_previous(
     tower: Devchain,
 ) -> None:
-    """This holds across a fork too: the transactions of the abandoned blocks are undone."""
+    """The balances also match after a fork, which undoes the transactions of abandoned blocks."""
     for _ in range(20):
         tower.tick()
     tower.fork(10)
@@ -203,7 +203,7 @@ def test_no_balance_is_negative_and_mints_are_unique_after_three_days(seed: int)
 
 
 def changes(entry: Entry) -> dict[str, int]:
-    """Return the change of each account: of token accounts in tokens, of others in lamports."""
+    """Return the change of each account: in raw units of its token, or else in lamports."""
     names, meta = keys_of(entry), entry["meta"]
     lamports = zip(names, meta["preBalances"], meta["postBalances"], strict=True)
     change = {name: after - before for name, before, after in lamports}

@@ -22,7 +22,7 @@ class Node:
         return (await self._client.post("/", json=call)).json()["result"]
 
     async def past(self, address: str, limit: int) -> list[dict[str, Any]]:
-        """Return all lines: read pages up to the first with fewer than *limit* lines."""
+        """Return all lines of *address*, read in pages of *limit* lines, the last with fewer."""
         lines: list[dict[str, Any]] = []
         while True:
             before = {"before": lines[-1]["signature"]} if lines else {}
@@ -55,7 +55,7 @@ async def tower_node(tower: Devchain) -> AsyncIterator[Node]:
 
 
 def expected(chain: Devchain, address: str) -> list[tuple[int, str]]:
-    """Return slot and signature of each transaction that names *address*, from the blocks."""
+    """Return slot and signature of each final transaction that names *address*, newest first."""
     found = []
     for slot in chain.blockstore.slots:
         block = chain.blockstore.block(slot)

@@ -55,7 +55,7 @@ async def node(history: Devchain) -> AsyncIterator[Node]:
 
 
 def missing_after(chain: Devchain, slot: int) -> int:
-    """Return the first slot after *slot* that has no block."""
+    """Return the first slot from *slot* on that has no block."""
     while chain.blockstore.block(slot) is not None:
         slot += 1
     return slot
@@ -113,7 +113,7 @@ async def test_the_alpenglow_certificate_exists_only_if_finality_is_fast(
 def test_a_finality_of_at_most_one_second_makes_an_alpenglow_chain(
     slot_ms: int, finality_ms: int, *, is_alpenglow: bool
 ) -> None:
-    """Its blocks have no votes, even if two slots of 800 ms take longer than a second."""
+    """The blocks of an Alpenglow chain have no votes, even if two slots take over a second."""
     chain = Devchain(now=NOW, history_days=0, slot_ms=slot_ms, finality_ms=finality_ms)
     for _ in range(9):
         chain.tick()

@@ -1,4 +1,4 @@
-"""The market with a story: an even volume, launches, a graduation, twins, a dead token."""
+"""The market with a story: even volume, launches, a graduation, imitations, a dead token."""
 
 from collections import Counter
 from functools import cache
@@ -33,7 +33,7 @@ def mint_of(chain: Devchain, symbol: str) -> Mint:
 
 
 def named(chain: Devchain, mint: Mint) -> bytes:
-    """Return the Metaplex account of *mint*."""
+    """Return the data of the Metaplex account of *mint*, which has its name."""
     key, program = Pubkey.from_string(mint), Pubkey.from_string(METAPLEX)
     place, _ = Pubkey.find_program_address([b"metadata", bytes(program), bytes(key)], program)
     found = account(chain.world, place)
@@ -42,7 +42,7 @@ def named(chain: Devchain, mint: Mint) -> bytes:
 
 
 def blocks(chain: Devchain, since_s: int, until_s: int) -> list[Slot]:
-    """Return the slots between two times, in seconds since the market went live."""
+    """Return the slots after *since_s* up to *until_s*, seconds since the market went live."""
     found = []
     for slot in chain.blockstore.slots:
         block = chain.blockstore.block(slot)
@@ -53,7 +53,7 @@ def blocks(chain: Devchain, since_s: int, until_s: int) -> list[Slot]:
 
 
 def volumes(chain: Devchain, slots: list[Slot]) -> Counter[Mint]:
-    """Return the traded amount of each token, in raw units."""
+    """Return the amount of each token that was traded in *slots*, in raw units."""
     traded: Counter[Mint] = Counter()
     for slot in slots:
         for swap in intended(chain, slot):

@@ -19,7 +19,7 @@ async def url(chain: PayingChain) -> AsyncIterator[str]:
 
 
 async def run(*arguments: str) -> Result:
-    """Run the command in a thread: the server that it calls needs this event loop."""
+    """Run `mintscope` in a thread, because the server that it calls needs this event loop."""
     return await asyncio.to_thread(lambda: CliRunner().invoke(app, arguments))
 
 

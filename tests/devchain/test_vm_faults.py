@@ -16,7 +16,7 @@ LOST_BLOCKS = 4  # of the transaction, of its confirmation, and of 800 ms
 
 @pytest.fixture
 def tower() -> PayingChain:
-    """Return a chain before Alpenglow: many confirmed blocks are not yet final."""
+    """Return a chain at the pace before Alpenglow: many confirmed blocks are not yet final."""
     return PayingChain(pace=TOWER)
 
 

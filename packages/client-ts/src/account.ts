@@ -78,12 +78,12 @@ export abstract class AccountCalls {
     return await this.data(free("GET", "/v1/me"));
   }
 
-  /** Rotate this key; the old key stays valid for `overlap`. */
+  /** Rotate the API key of the client; the old key stays valid for `overlap`. */
   async rotateKey(overlap: Overlap = "1h"): Promise<RotatedKey> {
     return await this.data(free("POST", "/v1/me/key/rotate", { overlap }, true));
   }
 
-  /** Revoke the key of this client at once. */
+  /** Revoke the API key of the client at once. */
   async revokeKey(): Promise<RevokedKey> {
     return await this.data(free("DELETE", "/v1/me/key"));
   }
@@ -93,7 +93,7 @@ export abstract class AccountCalls {
     return await this.data(free("POST", "/v1/me/key/scopes", { scopes, motivation }));
   }
 
-  /** Return the credits of the account, and the spent credits of each key. */
+  /** Return the credits of the account, and the credits that each key has spent this month. */
   async account(): Promise<AccountHoldings> {
     return await this.data(free("GET", "/v1/account"));
   }
@@ -251,7 +251,7 @@ function free<Data>(method: Method, path: string, body?: unknown, takesKey = fal
   return { name: `${method} ${path}`, method, path, creditsMax: 0, takesKey, ...(body === undefined ? {} : { body }) };
 }
 
-/** Return a call of a path under /api, whose answers have no envelope. */
+/** Return the call of a path under /api: its answer has no envelope. */
 function open<Data>(path: string, body: unknown, takesKey = false): Call<Data> {
   return { ...free<Data>("POST", `/api/${path}`, body, takesKey), isEnveloped: false };
 }

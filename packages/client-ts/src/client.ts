@@ -64,8 +64,8 @@ const OF_TOKENS = ["query", "sort", "order", "limit"];
 
 /**
  * A client that reads from the service at a URL, and buys credits there. Calls throw the errors of
- * errors.ts. A call is repeated if it may then succeed, after the time that the service names, with
- * the same Idempotency-Key.
+ * errors.ts. A call is repeated if it may then succeed, with the same Idempotency-Key, after a
+ * pause, or after the time that the service names if that is longer.
  */
 export class Client extends AccountCalls {
   readonly #transport: Transport;
@@ -85,7 +85,7 @@ export class Client extends AccountCalls {
     return this.#transport.send(call, key);
   }
 
-  /** The same calls; each returns its whole answer: the data, the status and the headers. */
+  /** The calls of this client; each returns its whole answer: the data, status and headers. */
   get withRawResponse(): RawResponses {
     const raw: object = Object.create(this, {
       data: { value: <Data>(call: Call<Data>) => this.send(call) },
@@ -100,7 +100,7 @@ export class Client extends AccountCalls {
     return await this.data({ name: "token", method: "GET", path, query: options, creditsMax: 1 });
   }
 
-  /** Return the same report for free, by default ten times a day for each client address. */
+  /** Return the report of a mint for free, by default ten times a day per client IP address. */
   async trial(mint: string, options: ReportOptions = {}): Promise<Report> {
     known(options, OF_REPORT);
     const path = `/v1/trial/${segment(mint)}`;
@@ -108,8 +108,8 @@ export class Client extends AccountCalls {
   }
 
   /**
-   * Return the reports of up to 50 mints, or the reasons why there are none. Each delivered report
-   * costs one credit.
+   * Return the reports of up to 50 mints, or the reasons why they are missing. Each delivered
+   * report costs one credit.
    */
   async batch(mints: readonly string[], options: ReportOptions = {}): Promise<BatchReports> {
     known(options, OF_REPORT);
@@ -195,7 +195,7 @@ export class Client extends AccountCalls {
 
   /**
    * Return the firings of a condition in the past of up to 50 mints. Each 10,000 candles that are
-   * read cost one credit.
+   * read, or part of them, cost one credit; no credit if the condition was not evaluated.
    */
   async backtestTokens(
     mints: readonly string[],
@@ -214,14 +214,14 @@ export class Client extends AccountCalls {
   }
 
   /**
-   * Return the pools that decide the price of a mint, the greatest weight first. Costs one credit.
+   * Return the pools of a mint, the greatest weight in its price first. Costs one credit.
    */
   async pools(mint: string): Promise<TokenPools> {
     const path = `/v1/token/${segment(mint)}/pools`;
     return await this.data({ name: "pools", method: "GET", path, creditsMax: 1 });
   }
 
-  /** Return the 20 largest holders of a mint. Costs one credit. */
+  /** Return the 20 largest token accounts of a mint. Costs one credit. */
   async holders(mint: string): Promise<TokenHolders> {
     const path = `/v1/token/${segment(mint)}/holders`;
     return await this.data({ name: "holders", method: "GET", path, creditsMax: 1 });

@@ -17,7 +17,7 @@ export interface Refusal {
   readonly retryAfterMs: number | null;
 }
 
-/** The service refused; nothing was charged. */
+/** The service refused the call, or ended a stream; a refused call costs no credits. */
 export class RefusedError extends ClientError {
   readonly status: number;
   readonly code: string;
@@ -44,28 +44,28 @@ export class WrongCallError extends RefusedError {}
 export class CredentialRefusedError extends RefusedError {}
 /** 402: buy credits, or pay. */
 export class UnpaidError extends RefusedError {}
-/** 404: the mint is not tracked, or has too few trades yet. */
+/** 404: the thing that the call names is unknown, or has too little data so far. */
 export class NothingThereError extends RefusedError {}
-/** 409: the call contradicts an earlier call. */
+/** 409: the call conflicts with the result of an earlier call. */
 export class ConflictError extends RefusedError {}
 /** 429: wait `retryAfterMs`. */
 export class TooManyRequestsError extends RefusedError {}
-/** 5xx: try again later. */
+/** 5xx, 408, 425: try again later. */
 export class NotNowError extends RefusedError {}
 
 /** INVALID_TOKEN_ADDRESS: the mint is not base58 of 32 bytes. */
 export class InvalidTokenAddressError extends WrongCallError {}
 /** INVALID_BUNDLE: no bundle of this size is for sale. */
 export class InvalidBundleError extends WrongCallError {}
-/** INVALID_PAYMENT: the header with the payment is not valid. */
+/** INVALID_PAYMENT: the payment cannot be read, or credits are the only way to pay. */
 export class InvalidPaymentError extends WrongCallError {}
 /** MISSING_TOKEN: this call needs a credential. */
 export class MissingCredentialError extends CredentialRefusedError {}
-/** INVALID_TOKEN: the credential was rotated or revoked, or never existed. */
+/** INVALID_TOKEN: the credential was never issued, is no longer valid, or is of another kind. */
 export class UnknownCredentialError extends CredentialRefusedError {}
 /** INSUFFICIENT_SCOPE: the API key is valid, but lacks the scope for this call. */
 export class MissingScopeError extends CredentialRefusedError {}
-/** PAYMENT_REQUIRED: neither a credential nor a payment was sent. */
+/** PAYMENT_REQUIRED: no payment and no credential that can pay, or a refused sign-in. */
 export class PaymentRequiredError extends UnpaidError {}
 /** INSUFFICIENT_CREDITS: the credential is valid, but has too few credits. */
 export class NoCreditsError extends UnpaidError {}
@@ -88,7 +88,7 @@ export class OutcomeUnknownError extends NotNowError {}
 /** PAYMENT_UNAVAILABLE: the service cannot accept payments now; paying with credits still works. */
 export class NoPaymentsError extends NotNowError {}
 
-/** No answer arrived. If `mayBeCharged`, a credit may have been spent on the call. */
+/** No complete answer arrived. If `mayBeCharged`, credits may have been spent on the call. */
 export class UnreachableError extends ClientError {
   readonly mayBeCharged: boolean;
 
@@ -98,16 +98,19 @@ export class UnreachableError extends ClientError {
   }
 }
 
-/** The answer does not have the documented form. */
+/** The answer does not have the documented form; it may be a proxy's page. */
 export class UnreadableError extends ClientError {}
 
-/** The call can cost more than the budget allows; nothing was sent or signed. */
+/**
+ * The budget or the pin does not allow the call, which was not paid for, or the next minute of a
+ * stream.
+ */
 export class OverBudgetError extends ClientError {}
 
-/** The demand names another asset or payee than the pinned one. Nothing was signed. */
+/** The demand or challenge is invalid, or not for the pinned payee or called path: not signed. */
 export class WillNotPayError extends ClientError {}
 
-/** A payment may have been sent: repeat the call with `key` to redeem it. */
+/** A payment may have been sent: repeat the call with `key` to redeem the payment. */
 export class PendingError extends ClientError {
   readonly key: string;
 
@@ -148,7 +151,7 @@ const BY_CODE = new Map<string, typeof RefusedError>([
   ["PAYMENT_UNAVAILABLE", NoPaymentsError],
 ]);
 
-/** Return the error for the code of `refusal`, or, if the code is new, for its status. */
+/** Return the error for the code of `refusal`, or for its status if the code is not known. */
 export function refused(refusal: Refusal): RefusedError {
   const group = ofStatus(refusal.status);
   const named = BY_CODE.get(refusal.code);

@@ -25,7 +25,7 @@ export class EventReader {
     this.#data = [];
   }
 
-  /** Yield the events that `text` completes. Throws UnreadableError. */
+  /** Yield the events that `text` completes. Throws UnreadableError if an event is too long. */
   *feed(text: string): Generator<ServerEvent, void, undefined> {
     const lines = (this.#unread + text).split("\n");
     this.#unread = lines.pop() ?? "";

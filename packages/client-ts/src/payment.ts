@@ -20,8 +20,8 @@ export interface Demand {
 }
 
 /**
- * The only asset and payee that are paid, and the limits. Set them from a trusted source, not from
- * an answer of the service.
+ * The only asset and payee of all payments, and their limits. Set these fields from a trusted
+ * source, not from an answer of the service.
  */
 export interface Pin {
   network: string;
@@ -53,7 +53,7 @@ export class Payer {
 
   /**
    * Return the PAYMENT-SIGNATURE for the demand in `header`, a PAYMENT-REQUIRED. Throws
-   * WillNotPayError, OverBudgetError.
+   * WillNotPayError if no offer is for the pin, OverBudgetError if its limits do not allow it.
    */
   async pay(header: string): Promise<string> {
     const { network, asset, payTo, atomsPerPayment, atomsInAll } = this.#pin;
@@ -82,7 +82,7 @@ export class Payer {
   }
 }
 
-/** Return the signed receipt in PAYMENT-RESPONSE, a JWS; null if there is none. */
+/** Return the signed receipt in PAYMENT-RESPONSE, a JWS; null if it has no receipt. */
 export function receiptOf(header: string | null): string | null {
   try {
     const signature = JSON.parse(atob(header ?? "")).extensions["offer-receipt"].info.receipt.signature;

@@ -4,10 +4,10 @@ const ALGORITHM = "EdDSA";
 const KEY = "Ed25519";
 const RECEIPT_CHARACTERS_MAX = 4096;
 
-/** The receipt is not from the service; the message has the reason. */
+/** The receipt is malformed, or is not from the service; the message has the reason. */
 export class ForgedReceiptError extends Error {}
 
-/** The keys of a service, `/.well-known/did.json`, including keys of secrets that were replaced. */
+/** The public keys of a service, as in `/.well-known/did.json`, including replaced keys. */
 export interface DidDocument {
   readonly id: string;
   readonly verificationMethod: readonly {

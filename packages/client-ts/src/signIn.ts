@@ -18,13 +18,13 @@ const CHAIN = /^solana:([1-9A-HJ-NP-Za-km-z]{32})$/;
 export interface MessageSigner {
   /** The address of the wallet, base58. */
   readonly address: string;
-  /** Return the 64 bytes of its Ed25519 signature of `message`. */
+  /** Return the 64 bytes of the wallet's Ed25519 signature of `message`. */
   signMessage(message: Uint8Array): Promise<Uint8Array>;
 }
 
 type Info = Readonly<Record<(typeof FIELDS)[number], string>>;
 
-/** The text of a 402 that a wallet signs. */
+/** The challenge of a 402, from which the text that a wallet signs is built. */
 export interface Challenge {
   readonly info: Info;
   readonly supportedChains: readonly { readonly chainId: string; readonly type: string }[];
@@ -62,7 +62,7 @@ export class WalletSignIn {
   }
 }
 
-/** Return the challenge in the header or, without that header, the body of a 402; null: none. */
+/** Return the challenge in PAYMENT-REQUIRED or, without it, in the body of a 402; null: none. */
 export async function challengeOf(response: Response): Promise<Challenge | null> {
   if (response.status !== 402) return null;
   try {

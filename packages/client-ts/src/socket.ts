@@ -23,7 +23,7 @@ export class SocketTexts {
   }
 
   /**
-   * Return the next text; null after the end, undefined if none arrives within `ms` milliseconds.
+   * Return the next message; null if the socket has closed, undefined if none arrives in `ms` ms.
    */
   async next(ms: number): Promise<string | null | undefined> {
     if (this.#texts.length === 0 && !this.#isOver) {

@@ -14,7 +14,8 @@ const SOCKET_SILENCE_MS_MAX = 75_000; // pings are not visible; a minute begins 
 const LEAVE_AFTER_MS = 40_000;
 
 /**
- * The reasons that end a stream, with status and code; after any other reason, it is opened again.
+ * The reasons that end a stream, each with its HTTP status and code; after any other reason, the
+ * stream is opened again.
  */
 const ENDS: Record<string, [number, string]> = {
   insufficient_credits: [402, "INSUFFICIENT_CREDITS"],
@@ -53,7 +54,7 @@ class LiveCall {
   readonly #call: Call<never>;
   readonly #reader = new EventReader();
   readonly #known = new Map<string, Fields>();
-  /** The retries since the call began, or since the first loss after an event; null: none yet. */
+  /** The retries since the beginning, or since the first loss after an event; null: no loss yet. */
   #attempt: Attempt | null = newAttempt();
   #reserved = 0;
   #creditsLeft: number | null = null;
@@ -133,7 +134,7 @@ class LiveCall {
     return Math.max(this.#attempt.waitMs(failure, this.#transport.patienceMs), this.#reader.retryMs);
   }
 
-  /** Release the credits reserved for a minute that has not begun. */
+  /** Count the credits that are reserved for the next minute as unspent. */
   release(): void {
     this.#transport.budget.giveBack(this.#reserved);
     this.#reserved = 0;
@@ -206,7 +207,7 @@ function newAttempt(): Attempt {
 }
 
 /**
- * Return the event in a message, and store its id and pause for the next connection. Throws
+ * Return the event in the message `text`; store its id and pause for the next connection. Throws
  * RefusedError for a message of the type "error".
  */
 function messageOf(text: string, reader: EventReader): ServerEvent {

@@ -35,12 +35,12 @@ export interface ClientOptions {
   /** Pays for purchases, and for reads if there is no credential. */
   payer?: Payer;
   /**
-   * Without a credential, spends the credits that its wallet has bought; if they do not suffice,
-   * `payer` pays.
+   * Spends the credits that its wallet has bought, if there is no credential; if they do not
+   * suffice, `payer` pays.
    */
   signIn?: WalletSignIn;
   budget?: CreditBudget;
-  /** The most milliseconds between the first sending of a call and its last retry. */
+  /** The most milliseconds between the beginning of a call and its last retry. */
   patienceMs?: number;
   /** The time limit of one answer, in milliseconds; at least 90 s if a wallet pays for the call. */
   timeoutMs?: number;
@@ -133,7 +133,7 @@ export class Transport {
     return response;
   }
 
-  /** Return the WebSocket of `call`, and the credential for its first message. */
+  /** Return the WebSocket URL of `call`, and the credential for its first message, if any. */
   socketOf<Data>(call: Call<Data>): { url: URL; token: { token?: string } } {
     const url = this.#urlOf(call);
     url.protocol = url.protocol.replace("http", "ws");
@@ -208,12 +208,12 @@ export class Transport {
   }
 }
 
-/** The state that all sendings of one call share: its key, payment, signature and retries. */
+/** The state that all requests of one call share: its key, payment, signature and retries. */
 export class Attempt {
   readonly key: string;
   readonly payer: Payer | undefined;
   payment: string | null = null;
-  /** The SIGN-IN-WITH-X header, the same for each sending: it spends credits only once. */
+  /** The SIGN-IN-WITH-X header, the same for all requests: it spends credits only once. */
   signature: string | null = null;
   signIn: WalletSignIn | undefined;
   #repetitions = 0;
@@ -226,7 +226,7 @@ export class Attempt {
     this.#sinceMs = nowMs;
   }
 
-  /** Return the milliseconds to wait before the next sending, or throw `failure`. */
+  /** Return the milliseconds to wait before a retry; without a retry, throw the error. */
   waitMs(failure: ClientError, patienceMs: number, retriesMax = Infinity): number {
     const isHeld = this.payment !== null;
     if (!mayChange(failure, isHeld)) {

@@ -102,7 +102,7 @@ def expect_username(text: str) -> str:
 def username_of(email: EmailAddress, entropy: Callable[[int], bytes]) -> str:
     """Return a user name: the part of *email* before + or @, a hyphen, and a random suffix.
 
-    In that part, each character except ASCII letters and digits becomes a hyphen.  Hyphens at both
+    In that part, each character that is not ASCII alphanumeric becomes a hyphen.  Hyphens at both
     ends are removed, and only the first 23 characters are used.  An empty part becomes `agent`.
     """
     local = email.partition("@")[0].partition("+")[0]

@@ -1,4 +1,4 @@
-"""Decoding of a seller's responses, which may contain any bytes, as far as a buyer needs them."""
+"""Decoding of the data that a buyer needs from a seller's response, which may be any bytes."""
 
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ class _Purchased(msgspec.Struct, frozen=True):
 
 
 class BundleData(msgspec.Struct, frozen=True, rename="camel"):
-    """The purchased credits: on a credit token, or in a user's account."""
+    """The credits of a purchase: on a credit token, or in the account of a user."""
 
     credits: int
     price_paid: int
@@ -28,7 +28,7 @@ _PURCHASED: Final = msgspec.json.Decoder(_Purchased)
 
 
 def data_of(response: httpx.Response) -> dict[str, Any] | None:
-    """Return the data of *response*; None if it is an error or cannot be decoded."""
+    """Return the object `data` in *response*; None if *response* has none or is an error."""
     if not response.is_success:
         return None
     try:
@@ -38,7 +38,7 @@ def data_of(response: httpx.Response) -> dict[str, Any] | None:
 
 
 def bundle_of(data: dict[str, Any] | None) -> BundleData | None:
-    """Return the purchased credits in *data*; None if it has none."""
+    """Return the purchased credits that *data* describes; None if it describes none."""
     try:
         bundle = msgspec.convert(data, BundleData)
     except msgspec.ValidationError:
@@ -47,7 +47,7 @@ def bundle_of(data: dict[str, Any] | None) -> BundleData | None:
 
 
 def is_delivered(path: str, response: httpx.Response, *, bearer: str = "") -> bool:
-    """Return whether *response* delivers the purchase at *path*; a proxy's page does not.
+    """Return whether *response* delivers the purchase at *path*; a proxy's error page does not.
 
     A purchase of credits is delivered if *response* has a credit token or, if *bearer* is the
     `Authorization` of an API key, the bundle that the service added to the account.  Any other

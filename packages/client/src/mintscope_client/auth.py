@@ -62,11 +62,11 @@ class PaymentAuth(PayingAuth):
     Every request has an `Idempotency-Key`.  A repeated request with the same key sends the same
     payment, so it is never paid for twice.  A payment is forgotten when its purchase has arrived,
     or when the chain proves that the payment can no longer land; in the second case, the wallet may
-    spend the amount again.  A statement of the seller is no proof.
+    spend the amount again.  A statement of the seller does not count as proof.
 
     A payment that the seller refused, or that an earlier process sent, is looked up on chain before
-    it is sent again.  If the node cannot be reached, the request fails with its error, and the next
-    request with that key goes to the seller without the look-up.
+    it is sent again.  If the node cannot be reached, the request fails with an httpx.RequestError,
+    and the next request with that key goes to the seller without the look-up.
 
     If the wallet does not pay, the request raises WillNotPay; if the payment cannot be stored,
     JournalUnusable.
@@ -103,9 +103,9 @@ class PaymentAuth(PayingAuth):
 
     @override
     def adopt(self, method: str, url: httpx.URL) -> str | None:
-        """Claim the payment that an earlier process left for this request.
+        """Claim the payment that an earlier process left for the request *method* *url*.
 
-        Return its key; None if there is none.
+        Return the key of the payment; None if there is no such payment.
         """
         sent = self._journal.adopt(f"{method} {url}")
         return None if sent is None else sent.key
@@ -132,7 +132,7 @@ class PaymentAuth(PayingAuth):
         self._hear(sent, request, (yield request))  # the last answer is the one that httpx returns
 
     def _pay(self, request: httpx.Request, key: str, demand: str) -> Dialogue[Sent]:
-        """Sign and record a payment for the offer in *demand*; return it without sending it.
+        """Sign a payment for the offer in *demand*, and record and return it; do not send it.
 
         If another request with *key* has recorded a payment meanwhile, return that payment.
         """
@@ -189,10 +189,10 @@ class PaymentAuth(PayingAuth):
             raise WillNotPay(str(cause)) from cause
 
     def _hear(self, sent: Sent, request: httpx.Request, response: httpx.Response) -> None:
-        """Finish the payment *sent* if *response* delivers its purchase; keep it otherwise.
+        """Finish the payment *sent* if *response* delivers its purchase; otherwise keep it.
 
-        If the seller has refused the payment, mark it: it is looked up on chain before it is sent
-        again.
+        If the seller has refused the payment, mark the payment, so that it is looked up on chain
+        before it is sent again.
         """
         bearer = request.headers.get("Authorization", "")
         if is_delivered(request.url.path, response, bearer=bearer):
@@ -221,8 +221,8 @@ class PaymentAuth(PayingAuth):
     def _bounded(self, rpc_url: str, sent: Sequence[Sent]) -> Dialogue[list[Sent]]:
         """Return the payments of *sent*, each with the last block height at which it can land.
 
-        Set an unknown height now; it stays unknown if the node gives no usable answer.  Payments
-        that were finished or dropped meanwhile may be left out.
+        Ask the node for a height that is unknown; it stays unknown if the node gives no usable
+        answer.  Payments that were finished or dropped meanwhile may be left out.
         """
         if all(each.last_valid_height for each in sent):
             return list(sent)

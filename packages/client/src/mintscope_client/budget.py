@@ -28,7 +28,7 @@ class CreditBudget:
 
     @property
     def left(self) -> int | None:
-        """The credits that may still be spent; None without a limit of all calls."""
+        """The credits that may still be spent; None if `credits_in_all` is None."""
         return None if self.credits_in_all is None else self.credits_in_all - self.spent
 
     def reserve(self, credit_count: int) -> None:
@@ -50,6 +50,6 @@ class CreditBudget:
             self.spent += credit_count
 
     def give_back(self, credit_count: int) -> None:
-        """Count *credit_count* credits as unspent; a negative number counts as spent."""
+        """Subtract *credit_count* from the spent credits; a negative number adds to them."""
         with self._lock:
             self.spent -= credit_count

@@ -76,7 +76,10 @@ class Buyer:
         return BoughtCredits(CreditToken(bought.token), bought.credits, bought.price_paid)
 
     async def request(self, mint: str, *, key: str | None = None) -> dict[str, Any]:
-        """Buy one report about *mint*; *key* and the exceptions are as for `buy_credits`."""
+        """Buy one report about *mint*; return it as decoded JSON.
+
+        *key* and the exceptions are those of `buy_credits`.
+        """
         asked = reports.token(mint)
         call = ApiCall(
             name=asked.name,
@@ -88,10 +91,10 @@ class Buyer:
         return (await self._pay(call, key)).data
 
     async def _pay(self, call: ApiCall[Data], key: str | None) -> Answered[Data]:
-        """Return the answer to *call*; pay once.
+        """Send *call*, pay for it once, and return the answer.
 
-        Continue the payment under *key*, or, if *key* is None, the one that an earlier process left
-        for this request, if any.
+        Continue the payment with the key *key*, if any.  If *key* is None, continue the payment
+        that an earlier process left for the same request, if any.
         """
         return await drive(
             converse(self._session, call, key=key),

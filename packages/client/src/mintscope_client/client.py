@@ -48,8 +48,8 @@ class Client(Methods, PagedMethods, Blocking):
     retries_max  the largest number of retries of a call; None: only patience_s limits them. While a
                  payment for the call may still land, this limit does not apply
     by_websocket  whether streams use WebSocket, which needs the package websockets
-    transport    sends the requests, except WebSockets; for tests and proxies. None: a direct
-                 connection
+    transport    the httpx transport that sends the requests, except those of WebSockets; for tests
+                 and proxies. None: a direct connection
 
     Calls raise the errors of `mintscope_client.errors`; calls that a wallet pays for also raise
     WillNotPay and JournalUnusable.  A call is repeated if it may then succeed, with the same

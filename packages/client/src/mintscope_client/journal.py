@@ -39,7 +39,7 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True):
     amount             the amount in atoms
     memo               the memo of its transaction
     source             the token account of the payer
-    slot               a confirmed slot before it was signed; 0 if unknown
+    slot               a slot that was confirmed before the payment was signed; 0 if unknown
     last_valid_height  the last block height at which it can land; 0 if unknown, as for a blockhash
                        from a 402
     """
@@ -58,7 +58,9 @@ _SENT: Final = msgspec.json.Decoder(Sent)
 
 
 class Journal:
-    """The payments whose outcome is unknown, oldest first.  Raises JournalUnusable.
+    """The payments whose outcome is unknown, oldest first.
+
+    Raises JournalUnusable if the folder cannot be used.
 
     folder    the folder with a file for each payment, written before the payment is sent, so that
               another process can continue it.  Only the owner can read the files, because a key
@@ -119,7 +121,7 @@ class Journal:
         return None
 
     def add(self, sent: Sent) -> None:
-        """Store *sent*, on disk if there is a folder.  Raises JournalUnusable."""
+        """Store *sent*, on disk if there is a folder; raise JournalUnusable if that fails."""
         assert sent.key not in self._sent
         if self._folder is not None:
             path = self._path(sent.key)
@@ -137,8 +139,8 @@ class Journal:
     def bound(self, key: str, last_valid_height: int) -> Sent:
         """Record *last_valid_height* in the payment with the key *key*; return the payment.
 
-        If its file cannot be written, the file stays unchanged: the next process asks the node
-        again.
+        If the file of the payment cannot be written, the file stays unchanged: the next process
+        asks the node for the height again.
         """
         sent = self._sent[key] = replace(self._sent[key], last_valid_height=last_valid_height)
         if self._folder is not None:
@@ -151,7 +153,7 @@ class Journal:
         return sent
 
     def finish(self, key: str) -> None:
-        """Remove the answered payment with the key *key*; its file stays until `tidy`."""
+        """Remove the payment with *key*, whose purchase arrived; its file stays until `tidy`."""
         if self._forget(key) and self._folder is not None:
             self._finished.append(key)
 
@@ -161,12 +163,12 @@ class Journal:
             self._unlink(key)
 
     def tidy(self) -> None:
-        """Remove the files of answered payments; call this when the purchase is stored."""
+        """Remove the files of finished payments; call this when their purchases are stored."""
         while self._finished:
             self._unlink(self._finished.pop())
 
     def close(self) -> None:
-        """Close the files; the next process can then claim the remaining payments."""
+        """Close the files, so that another process can claim the remaining payments."""
         while self._files:
             os.close(self._files.popitem()[1])
 
@@ -209,7 +211,7 @@ def _read(path: Path) -> Sent:
 def _write(path: Path, content: bytes) -> int:
     """Write *content* to *path*; return the descriptor of the open, locked file.
 
-    The content is on disk then, but its name may not be: see `_sync_folder`.
+    The content is on disk then; the name of the file is on disk after `_sync_folder`.
     """
     new = path.with_suffix(".new")
     file = os.open(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)

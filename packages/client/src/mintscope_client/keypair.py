@@ -11,7 +11,7 @@ EXPECTED: Final = "expected a Solana keypair: a JSON list of 64 numbers, or base
 
 
 class UnusableKeypair(ValueError):
-    """There is no usable keypair; the message names the expected form and never quotes the text."""
+    """A text is no usable keypair; the message names the expected form, and never quotes it."""
 
 
 def parse_keypair(text: str) -> Keypair:

@@ -104,15 +104,15 @@ def latest(url: str) -> Dialogue[Recent]:
 def last_height(url: str) -> Dialogue[int]:
     """Return the last block height at which a transaction that is already signed can land.
 
-    It is 150 blocks after the newest block of the node; `fates` adds a margin for nodes that are
-    ahead.  Raises NodeSilent.
+    This height is 150 blocks after the newest block of the node; `fates` adds a margin for other
+    nodes, which may be ahead.  Raises NodeSilent.
     """
     height = yield from _ask(url, "getBlockHeight", {"commitment": TIP}, kind=int)
     return height + BLOCKHASH_BLOCKS
 
 
 def fates(url: str, sent: Iterable[Sent]) -> Dialogue[dict[str, PaymentFate]]:
-    """Return the fate of each of the payments *sent*, by key; OPEN if nothing is proven.
+    """Return the outcome of each of the payments *sent*, by key; OPEN if the chain proves none.
 
     The finalized height is read first.  A payment can no longer land if its last valid height is
     more than NODES_APART_BLOCKS below that height, and if it is missing from the finalized history
@@ -145,10 +145,10 @@ def _fate(sent: Sent, height: int, history: Sequence[_AccountTransaction]) -> Pa
 def _history(
     url: str, account: str, since_slot: int, until_slot: int
 ) -> Dialogue[list[_AccountTransaction]]:
-    """Return the final transactions of *account*: all from *since_slot* to *until_slot*, or more.
+    """Return the final transactions of *account*, at least from *since_slot* to *until_slot*.
 
-    If several nodes share an address, a node that has not reached *until_slot* refuses.  Raises
-    NodeSilent, also if there are more than PAGES_MAX pages.
+    If several nodes share the URL, a node that has not reached *until_slot* refuses the request.
+    Raises NodeSilent, also if the history has more than PAGES_MAX pages.
     """
     lines: list[_AccountTransaction] = []
     for _ in range(PAGES_MAX):
@@ -168,9 +168,10 @@ def _history(
 
 
 def _ask(url: str, method: str, *params: object, kind: type[Answer]) -> Dialogue[Answer]:
-    """Return the result of *method*; use `finalized` if the node does not know `confirmed`.
+    """Return the result of *method*, decoded as *kind*.
 
-    Raises NodeSilent if the answer has no such result.
+    If the node does not know the level `confirmed`, request `finalized` instead.  Raises NodeSilent
+    if the answer has no such result.
     """
     asked = list(params)
     final = [_as_final(each) for each in params]
@@ -193,7 +194,7 @@ def _answered(url: str, method: str, params: list[object]) -> Dialogue[_Answered
 
 
 def _as_final(param: object) -> object:
-    """Return *param* with the level `finalized` if it names `confirmed`.
+    """Return *param* with `finalized` in place of the commitment `confirmed`, if it has that.
 
     Announced releases of Solana may drop the level `confirmed`: then a block is confirmed when it
     is final.

@@ -16,7 +16,7 @@ class AnswerTooLarge(httpx.ReadError):
 
 
 class BoundedTransport(httpx.AsyncBaseTransport):
-    """Sends requests with *inner*, and aborts responses longer than ANSWER_BYTES_MAX bytes.
+    """Sends requests with the transport *inner*, and aborts responses over ANSWER_BYTES_MAX bytes.
 
     A request with the extension ENDLESS has no limit.  Requests demand answers without compression,
     because httpx decompresses without a limit.  Raises AnswerTooLarge, an httpx.RequestError, if an

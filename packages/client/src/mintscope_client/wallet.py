@@ -66,7 +66,7 @@ class Pin:
     def atoms_of(self, usd: Decimal) -> int:
         """Return the atoms that are worth *usd*, at usd_per_token, rounded down.
 
-        Raises ValueError unless usd_per_token is positive, and *usd* is not negative.
+        Raises ValueError if usd_per_token is None or not positive, or if *usd* is negative.
         """
         if self.usd_per_token is None or not self.usd_per_token > 0 or not usd >= 0:
             raise ValueError("expected an amount in USD, and usd_per_token of the asset")
@@ -115,7 +115,7 @@ class SpendLimit:
             self.spent += amount
 
     def count(self, amount: int) -> None:
-        """Count *amount* as spent, unchecked: payments of earlier processes can still land."""
+        """Count *amount* as spent without a check: payments of earlier processes can still land."""
         with self._lock:
             self.spent += amount
 
@@ -135,7 +135,7 @@ class PayerWallet:
 
     @property
     def account(self) -> str:
-        """The token account that pays."""
+        """The address of the token account that pays."""
         return str(self.pin.token_account(self.keypair.pubkey()))
 
     def choose(self, header: str) -> tuple[PaymentRequired, PaymentRequirements]:
@@ -162,7 +162,7 @@ class PayerWallet:
         *,
         memo: str | None = None,
     ) -> str:
-        """Return the PAYMENT-SIGNATURE that pays *offer*; the amount counts as spent.
+        """Return the PAYMENT-SIGNATURE header that pays *offer*; its amount counts as spent.
 
         memo      the memo of the transaction; None: the result of `memo_of`
         Raises    WillNotPay or OverSpendLimit

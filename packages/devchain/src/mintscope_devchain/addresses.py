@@ -54,17 +54,17 @@ PAIRS: Final = [first + second for first in ALPHABET for second in ALPHABET]
 
 
 def address(*parts: object) -> str:
-    """Return the generated address for the name *parts*."""
+    """Return the address that is generated from *parts*; equal *parts* give the same address."""
     return text(sha256("/".join(map(str, parts)).encode()).digest())
 
 
 def text(data: bytes) -> str:
-    """Return *data* as base58; up to SHORT_MAX bytes, use the native encoder."""
+    """Return *data* as base58; the native encoder converts data of at most SHORT_MAX bytes."""
     return b58encode(data).decode() if len(data) <= SHORT_MAX else _in_steps(data)
 
 
 def _in_steps(data: bytes) -> str:
-    """Return *data* as base58, ten digits per step: fast for long data."""
+    """Return *data* as base58, computed in steps of ten digits: fast for long data."""
     steps = []
     number = int.from_bytes(data, "big")
     while number:
@@ -79,5 +79,5 @@ def _in_steps(data: bytes) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def raw(public_key: str) -> bytes:
-    """Return the 32 bytes of *public_key*."""
+    """Return the bytes of *public_key*, which is base58: 32 for a valid key."""
     return b58decode(public_key.encode())

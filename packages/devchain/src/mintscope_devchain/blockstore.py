@@ -34,11 +34,11 @@ class SlotPace(NamedTuple):
 
     @property
     def is_alpenglow(self) -> bool:
-        """Whether a chain with this pace uses Alpenglow, without votes on chain."""
+        """Whether a chain with this pace uses Alpenglow, which has no votes on chain."""
         return self.finality <= ALPENGLOW_MS_MAX
 
     def lag(self, commitment: CommitmentLevel) -> int:
-        """Return the number of slots by which *commitment* is behind the tip."""
+        """Return by how many slots the newest block of *commitment* is behind the tip."""
         match commitment:
             case "processed":
                 return 0
@@ -126,13 +126,13 @@ class Blockstore:
     def reached(self, commitment: CommitmentLevel) -> Slot:
         """Return the newest slot whose block has reached *commitment*.
 
-        If no stored block has, return the oldest stored slot.
+        If no stored block has reached it, return the oldest stored slot.
         """
         newest = bisect_right(self._slots, self._tip - self._pace.lag(commitment)) - 1
         return self._slots[max(newest, 0)]
 
     def before(self, time: UnixS) -> ChainBlock | None:
-        """Return the newest stored block at *time* or earlier, None if there is none."""
+        """Return the newest stored block at *time* or earlier; None if all are later."""
         where = bisect_right(self._blocks, time, key=lambda block: block.time) - 1
         return self._blocks[where] if where >= 0 else None
 
@@ -141,7 +141,7 @@ class Blockstore:
         return len(self._slots) - bisect_right(self._slots, self.reached("finalized"))
 
     def block(self, slot: int) -> ChainBlock | None:
-        """Return the block of *slot*, None if there is none."""
+        """Return the block of *slot*; None if *slot* has no stored block."""
         where = bisect_left(self._slots, slot)
         if where < len(self._slots) and self._slots[where] == slot:
             return self._blocks[where]

@@ -51,8 +51,8 @@ class Devchain:
 
     now                    the time of the newest block of the history, Unix milliseconds
     mints                  the number of tokens of the market, without SOL, USDC and those of STORY
-    kept_blocks            the number of newest blocks to store; older ones may be dropped
-    slot_ms, finality_ms   see `slot_pace`
+    kept_blocks            the number of newest blocks to store; older blocks may be dropped
+    slot_ms, finality_ms   the duration of a slot, and the time from a block until it is final
     has_votes              whether blocks contain votes; None: they do unless the pace is that of
                            Alpenglow
     has_story              whether the market also has the tokens of STORY, which launch, leave
@@ -228,7 +228,7 @@ def lines(chain: Devchain, blocks: int, *, after: int = 0) -> Iterator[bytes]:
 
 
 def _history(opens: UnixS, days: float) -> set[UnixS]:
-    """Return the block times of the history: the *days* before *opens*."""
+    """Return the block times of the history: from *days* days before *opens* to *opens*."""
     times = {opens}
     span = int(days * DAY_S)
     reached = 0

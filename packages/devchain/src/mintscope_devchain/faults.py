@@ -20,12 +20,12 @@ SERVER_BUSY: Final = -32005
 class Landing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Faults of a transaction between the node and a block.
 
-    late      it lands *ms* later than without the fault
+    late      the transaction lands *ms* later than without the fault
     failed    it lands as failed, and only pays its fee
     never     it is accepted and never lands, however often it is sent
-    dropped   a send of it is lost; a later send without this fault makes it land
+    dropped   it is lost when it is sent; it lands if it is sent again without this fault
     vanish    it lands, and disappears *ms* after it was confirmed, unless it is final by then
-    times     the number of transactions (of `dropped`: of sends) that have the fault; None: all
+    times     the number of transactions (for `dropped`: of sends) that have the fault; None: all
     """
 
     kind: Literal["late", "failed", "never", "dropped", "vanish"]
@@ -36,8 +36,8 @@ class Landing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Answering(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Faults of the calls of a method.
 
-    http    the call is refused with HTTP *status*
-    rpc     the call is refused with JSON-RPC *code* and *message*
+    http    the call is refused with the HTTP status *status*
+    rpc     the call is refused with the JSON-RPC error *code* and *message*
     hang    the call is not answered while the client waits, for up to ten minutes
     lost    the call is executed, but the connection closes without the answer
     times   the number of calls that have the fault; None: all
@@ -70,7 +70,7 @@ class Streaming(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     cut            the subscription ends after half of the messages of a slot
     lagged         the server ends the subscription, with the reason that the client is slow
-    out_of_range   a subscription with `from_slot` is refused
+    out_of_range   a subscription with `from_slot` is refused as out of range
     internal       a subscription is refused, as after a restart
     silent         the server sends nothing more on the subscription
     duplicates     the server sends the newest blocks again
@@ -92,11 +92,11 @@ class Streaming(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Knobs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The faults that are currently set.
 
-    calls, latency_ms   the fault, and the delay of answers in milliseconds, by method; "*" is every
-                        method without an entry
+    calls, latency_ms   by method, the fault of its calls, and the delay of its answers in
+                        milliseconds; the entry "*" is for every method without an entry
     blind               the methods that find no transaction
-    confirmed           "refused": calls with the level `confirmed` are refused; "finalized": that
-                        level means `finalized`
+    confirmed           "refused": calls with the level `confirmed` are refused; "finalized": they
+                        are answered as with the level `finalized`
     """
 
     landing: Landing | None = None
@@ -108,13 +108,13 @@ class Knobs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Faults:
-    """The current knobs, and the number of times that each fault was due."""
+    """The faults that are currently set, and the number of times that each was due."""
 
     def __init__(self) -> None:
         self.set(Knobs())
 
     def set(self, knobs: Knobs) -> None:
-        """Replace all knobs, and restart the counts; a transaction keeps the fault that it has."""
+        """Replace all faults, and restart the counts; a sent transaction keeps its fault."""
         self.knobs = knobs
         self._struck: Counter[str] = Counter()
 
@@ -124,12 +124,12 @@ class Faults:
         return bool(self.knobs.calls or self.knobs.latency_ms)
 
     def landing(self) -> Landing | None:
-        """Return the fault for the next transaction, None if there is none."""
+        """Return the fault for the next transaction; None: it has no fault."""
         landing = self.knobs.landing
         return landing if landing and self._strikes("landing", landing.times) else None
 
     def answering(self, method: str) -> Answering | None:
-        """Return the fault for the next call of *method*, None if there is none."""
+        """Return the fault for the next call of *method*; None: the call has no fault."""
         row = method if method in self.knobs.calls else EVERY_METHOD
         answering = self.knobs.calls.get(row)
         return answering if answering and self._strikes(f"call {row}", answering.times) else None

@@ -45,7 +45,7 @@ async def serve(
 
 @asynccontextmanager
 async def _streaming(chain: Devchain, address: str | None) -> AsyncIterator[None]:
-    """Serve the gRPC stream of *chain* at *address*; None: serve none."""
+    """Serve the gRPC stream of *chain* at *address*; if *address* is None, serve no stream."""
     if address is None:
         yield
         return

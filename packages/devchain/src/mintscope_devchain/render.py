@@ -46,7 +46,7 @@ LOOKUP_TABLE: Final = address("lookup table")
 def render(
     transaction: MarketTransaction, signature: Signature, recent_blockhash: str, world: World
 ) -> Json:
-    """Return the getBlock entry of *transaction*."""
+    """Return *transaction* in the form of an entry of getBlock."""
     envelope = transaction.envelope
     calls = transaction.build()
     flat = [list(_flatten(call.inner, 2)) for call in calls]
@@ -87,8 +87,8 @@ def render(
 class Named(NamedTuple):
     """The parts of a transaction that lists show.
 
-    error   its error; None if it succeeded
-    keys    all accounts that it names
+    error   the error of the transaction; None if it succeeded
+    keys    all accounts that the transaction names
     """
 
     error: object

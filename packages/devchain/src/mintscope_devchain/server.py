@@ -38,7 +38,7 @@ class _Call(msgspec.Struct):
 
 
 class _Named(msgspec.Struct):
-    """The parts of a call that faults need; the other parts can be invalid."""
+    """The parts of a call that decide its fault; the other parts can be invalid."""
 
     method: str = ""
     id: str | int | float | None = None
@@ -65,7 +65,7 @@ def answering(calls: Calls, faults: Faults) -> Starlette:
 class RpcRoute:
     """Reads bodies and writes answers.
 
-    A batch has the first fault among its calls, and the longest latency of its calls.
+    A batch has the first fault of any of its calls, and the longest latency of its calls.
     """
 
     def __init__(self, calls: Calls, faults: Faults) -> None:
@@ -73,7 +73,7 @@ class RpcRoute:
         self._faults = faults
 
     async def post(self, request: Request) -> Response:
-        """Answer a call or a batch of calls, or apply the faults that are set."""
+        """Answer a call or a batch of calls, with the latency and the fault that are set for it."""
         try:
             async with asyncio.timeout(BODY_TIMEOUT_S):
                 body = await _body(request)
@@ -128,7 +128,7 @@ async def _health(_: Request) -> Response:
 
 
 async def _body(request: Request) -> bytes | None:
-    """Return the body, None if it is too large."""
+    """Return the body; None if it has more than BODY_MAX bytes."""
     body = bytearray()
     async for chunk in request.stream():
         body += chunk

@@ -20,10 +20,10 @@ class Blocking(ABC):
 
     @abstractmethod
     def send(self, call: ApiCall[Data], *, key: str | None = None) -> Answered[Data]:
-        """Return the whole answer to *call*."""
+        """Send *call*; return the whole answer, with status, headers and credits left."""
 
     def result(self, call: ApiCall[Data]) -> Data:
-        """Return the data of the answer to *call*."""
+        """Send *call*; return the data of the answer."""
         return self.send(call).data
 
 
@@ -32,10 +32,10 @@ class Async(ABC):
 
     @abstractmethod
     async def send(self, call: ApiCall[Data], *, key: str | None = None) -> Answered[Data]:
-        """Return the whole answer to *call*."""
+        """Send *call*; return the whole answer, with status, headers and credits left."""
 
     async def result(self, call: ApiCall[Data]) -> Data:
-        """Return the data of the answer to *call*."""
+        """Send *call*; return the data of the answer."""
         return (await self.send(call)).data
 
 
@@ -46,7 +46,7 @@ class Raw:
         self._client = client
 
     def send(self, call: ApiCall[Data]) -> Answered[Data]:
-        """Return the whole answer to *call*."""
+        """Send *call*; return the whole answer, with status, headers and credits left."""
         return self._client.send(call)
 
     result = send
@@ -59,14 +59,14 @@ class AsyncRaw:
         self._client = client
 
     async def send(self, call: ApiCall[Data]) -> Answered[Data]:
-        """Return the whole answer to *call*."""
+        """Send *call*; return the whole answer, with status, headers and credits left."""
         return await self._client.send(call)
 
     result = send
 
 
 class Method(Generic[Given, Data]):
-    """A descriptor: its method sends the call that the function *call* returns."""
+    """A descriptor of a method that sends the call which the function *call* returns."""
 
     def __init__(self, call: Callable[Given, ApiCall[Data]]) -> None:
         self._call = call
@@ -85,7 +85,7 @@ class Method(Generic[Given, Data]):
         self, client: AsyncRaw, kind: Any = None
     ) -> Callable[Given, Awaitable[Answered[Data]]]: ...
     def __get__(self, client: Any, kind: Any = None) -> Any:
-        """Return the method of *client*."""
+        """Return the method, bound to *client*; the descriptor itself if *client* is None."""
         if client is None:
             return self
 
@@ -97,7 +97,7 @@ class Method(Generic[Given, Data]):
 
 
 class PagedMethod(Generic[Given, PageData, Line]):
-    """The Method for a call with a paged result; each page is requested when it is read."""
+    """A descriptor of a method with a paged result; each page is requested when it is read."""
 
     def __init__(self, call: Callable[Given, PagedCall[PageData, Line]]) -> None:
         self._call = call
@@ -114,7 +114,7 @@ class PagedMethod(Generic[Given, PageData, Line]):
         self, client: Async, kind: Any = None
     ) -> Callable[Given, AsyncPagedLines[PageData, Line]]: ...
     def __get__(self, client: Any, kind: Any = None) -> Any:
-        """Return the method of *client*."""
+        """Return the method, bound to *client*; the descriptor itself if *client* is None."""
         if client is None:
             return self
 

@@ -22,5 +22,5 @@ class SystemClock:
         return time.time_ns() // 1_000_000
 
     def monotonic_s(self) -> float:
-        """Return the machine's monotonic time."""
+        """Return the monotonic time of the machine in seconds."""
         return time.monotonic()

@@ -62,9 +62,9 @@ class PayingAuth(httpx.Auth):
 
     @abstractmethod
     def adopt(self, method: str, url: httpx.URL) -> str | None:
-        """Claim the payment that an earlier process left for this request.
+        """Claim the payment that an earlier process left for the request *method* *url*.
 
-        Return its key; None if there is none.
+        Return the key of the payment; None if there is no such payment.
         """
 
 
@@ -124,7 +124,7 @@ class CallSession:
         return self.payer if by_wallet else None
 
     def credits_at_stake(self, call: ApiCall[Data]) -> int:
-        """Return the most credits that *call* may cost; 0 if free or not paid with credits."""
+        """Return the most credits that *call* may cost; 0 if credits do not pay for it."""
         payer = self.payer_of(call)
         if payer is not None:
             return call.credits_max if payer.spends_credits else 0
@@ -133,7 +133,10 @@ class CallSession:
     def build(
         self, call: ApiCall[Data], key: str, accept: str = "application/json"
     ) -> httpx.Request:
-        """Return the request of *call*; it has *key* if the call is charged or takes a key."""
+        """Return the request of *call*.
+
+        key    its Idempotency-Key, which is left out if the call is free and takes no key
+        """
         headers = {"Accept": accept, "User-Agent": "mintscope-client"}
         if call.is_charged or call.takes_key:
             headers[IDEMPOTENCY_KEY] = key
@@ -193,9 +196,10 @@ def converse(
 
 @dataclass(slots=True)
 class _Stake:
-    """The credits that a call may cost, and those that its requests may have spent so far.
+    """The credits that a call may cost, and the credits that its requests may have spent so far.
 
-    All requests of a call have the same key, for which the service takes the credits only once.
+    All requests of a call have the same `Idempotency-Key`, for which the service takes the credits
+    only once.
     """
 
     credit_count: int
@@ -205,9 +209,9 @@ class _Stake:
 def _once(
     session: CallSession, call: ApiCall[Data], key: str, payer: PayingAuth | None, stake: _Stake
 ) -> Conversation[Answered[Data] | ClientError]:
-    """Send *call* once; return its answer, or the error in place of the answer.
+    """Send *call* once; return its answer, or the error if there is no successful answer.
 
-    Raises NotPaid.
+    Raises NotPaid if the wallet does not pay.
     """
     spent_before = stake.spent
     stake.spent = stake.credit_count  # until the cost is known, the most is counted
@@ -252,7 +256,11 @@ class _Patience:
         self._since_s = session.clock.monotonic_s()
 
     def wait_s(self, failure: ClientError) -> float:
-        """Return the seconds to wait before the next sending; raise *failure* or PendingError."""
+        """Return the seconds to wait before the call is sent again.
+
+        If the call is not sent again, raise PendingError if its payment may still land and the
+        time for retries is over; otherwise raise *failure*.
+        """
         is_held = self._payer is not None and self._payer.holds(self._key)
         if not _may_change(failure, is_held=is_held):
             if isinstance(failure, RefusedError) and is_held:

@@ -18,9 +18,9 @@ def to_dataframe(lines: Iterable[msgspec.Struct], library: Library | None = None
     """Return *lines* as a DataFrame: one column per field; `sol_c` is the field `c` of `sol`.
 
     Columns of indicators with parameters are named like `sma(50)` and `adx(14)_plusDi`.  The Unix
-    seconds in `t`, `time` and `at` become times in UTC.  A field with only None has no column.
+    seconds in `t`, `time` and `at` become times in UTC.  A field that is always None has no column.
 
-    library   "pandas" or "polars"; None: `choose_library` chooses
+    library   "pandas" or "polars"; None: the library that `choose_library` returns
     Raises    ImportError if the library is not installed
     """
     chosen = choose_library(library)
@@ -65,7 +65,10 @@ def _flat(shape: type[msgspec.Struct], line: Any, before: str = "") -> Iterator[
 
 
 def _of_names(values: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the name and value of each entry of *values*; a dict in it yields its own entries."""
+    """Yield the name and value of each entry of *values*.
+
+    A value that is a dict yields one pair for each of its entries, named `outer_inner`.
+    """
     for name, value in values.items():
         if isinstance(value, dict):
             yield from ((f"{name}_{part}", number) for part, number in value.items())
@@ -74,7 +77,7 @@ def _of_names(values: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _struct_in(kind: Any) -> type[msgspec.Struct] | None:
-    """Return the struct type in *kind*, which may be a union; None if it has none."""
+    """Return the struct type in *kind*, which may be a union; None if *kind* has no struct."""
     for each in get_args(kind) or (kind,):
         if isinstance(each, type) and issubclass(each, msgspec.Struct):
             return each

@@ -11,7 +11,7 @@ ROOM: Final = re.compile(r'"([^"]{1,64})"\s*;\s*r=(\d{1,9})\s*;\s*t=(\d{1,6})')
 
 
 def retry_after_s(headers: Mapping[str, str], *, now_ms: int) -> float | None:
-    """Return the seconds in `Retry-After`, or until its date; None if there is neither."""
+    """Return the seconds in `Retry-After`, or until the date in it; None if it has neither."""
     text = headers.get("Retry-After", "")
     if text.isascii() and text.isdigit():
         return float(text[:9])
@@ -25,8 +25,8 @@ def retry_after_s(headers: Mapping[str, str], *, now_ms: int) -> float | None:
 def backoff_s(repetition: int, share: float) -> float:
     """Return the seconds to wait before the retry *repetition*, counted from 0.
 
-    share    a random number from 0 to 1, so that clients that failed at the same time do not retry
-             at the same time
+    share    a random number from 0 to 1, so that clients whose requests failed at the same time do
+             not retry at the same time
     """
     # The exponent is bounded, because a float overflows after 1,024 retries.
     most_s: float = BACKOFF_S * 2 ** min(repetition, DOUBLINGS_MAX)

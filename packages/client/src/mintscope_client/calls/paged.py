@@ -23,8 +23,8 @@ Line = TypeVar("Line")
 class PagedCall(Generic[PageData, Line]):
     """A call with a paged result.
 
-    call_at    returns the call for the page at a cursor; None means the first page
-    lines      returns the lines of a page
+    call_at    a function that returns the call for the page at a cursor; None: the first page
+    lines      a function that returns the lines of a page
     """
 
     call_at: Callable[[str | None], ApiCall[PageData]]

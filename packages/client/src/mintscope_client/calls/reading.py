@@ -127,7 +127,7 @@ def refusal(response: httpx.Response, *, now_ms: int, key: str | None = None) ->
 
 
 def _of_exchange(response: httpx.Response) -> _Reason:
-    """Return the reason of a refusal from its header `X-Error-Code`, as key exchanges send it.
+    """Return the reason of a refused key exchange, whose code is in the header `X-Error-Code`.
 
     Without that header, the code is UNKNOWN.
     """
@@ -150,7 +150,7 @@ def _integer(text: str | None) -> int | None:
 
 
 def _receipt(header: str | None) -> str | None:
-    """Return the signed receipt in *header*, a PAYMENT-RESPONSE; None if it has none."""
+    """Return the signed receipt in *header*, the PAYMENT-RESPONSE; None if it has no receipt."""
     try:
         settled = decode_json(decode_base64(header or ""), _SETTLEMENT)
     except Undecodable:

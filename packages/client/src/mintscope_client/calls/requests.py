@@ -40,7 +40,7 @@ def call_of(  # noqa: PLR0913 - the parts of a call
 def bare_call(
     path: str, kind: type[Data], body: Mapping[str, Any], *, takes_key: bool = False
 ) -> ApiCall[Data]:
-    """Return a call of a path under /api: it needs no credential; its answer has no envelope."""
+    """Return a call of /api/*path*, which needs no credential; its answer has no envelope."""
     return ApiCall(
         name=path,
         method="POST",
@@ -53,7 +53,7 @@ def bare_call(
 
 
 def segment(text: str) -> str:
-    """Return *text* as one segment of a path."""
+    """Return *text*, percent-encoded, as one segment of a path."""
     return quote(text, safe="")
 
 
@@ -77,7 +77,7 @@ def text_of(value: object) -> str:
 
 
 def page_of(limit: int, cursor: str | None) -> tuple[tuple[str, str], ...]:
-    """Return the query for *limit* lines from *cursor*; None: from the first line."""
+    """Return the query for a page of *limit* lines from *cursor*; None: from the first line."""
     at = () if cursor is None else (("cursor", cursor),)
     return (("limit", str(limit)), *at)
 

@@ -1,1 +1,1 @@
-"""Commands that read from any service; the credential is never an argument."""
+"""Commands that read from any service; no credential is passed as an argument."""

@@ -90,7 +90,7 @@ TIMEFRAME: Final = typer.Option(
 
 
 def credential_of(file: Path | None) -> str | None:
-    """Return the credential in *file*; if *file* is None, the one in the environment, if any.
+    """Return the credential in *file* or, if *file* is None, in the environment, if any.
 
     Raises ValueError if the file cannot be read.
     """
@@ -110,7 +110,8 @@ def connected(
 ) -> Iterator[Client]:
     """Yield a client; a ClientError of its calls ends the command, with one line on stderr.
 
-    A closed pipe of the output ends the command, too.  Raises BadParameter for invalid arguments.
+    The command also ends if the reader of its output closes the pipe.  Raises BadParameter for
+    invalid arguments.
     """
     try:
         credential = credential_of(credential_file)

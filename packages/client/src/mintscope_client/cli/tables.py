@@ -37,7 +37,7 @@ def print_rows(columns: Sequence[str], rows: Sequence[Sequence[Cell]], *, as_jso
 
 
 def print_json(value: object) -> None:
-    """Print *value* in ASCII, so that no text in it can command a terminal."""
+    """Print *value* as ASCII JSON, so that no text in it can send commands to the terminal."""
     print(json.dumps(value, indent=2))
 
 

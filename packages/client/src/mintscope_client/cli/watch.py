@@ -42,7 +42,7 @@ def watch(
 
 
 def _json(live: LiveReport) -> str:
-    """Return *live* as one line of JSON in ASCII, so that no text in it can command a terminal."""
+    """Return *live* as a line of ASCII JSON: no text in it can send commands to the terminal."""
     return json.dumps({"slot": live.slot, "report": msgspec.to_builtins(live.report)})
 
 

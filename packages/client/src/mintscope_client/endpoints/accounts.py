@@ -56,7 +56,7 @@ class RevokedKey(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ScopesAsked(msgspec.Struct, frozen=True, rename="camel"):
-    """The requested scopes, and a text that describes the next step."""
+    """The scopes that were requested, and a text that describes the next step."""
 
     scopes_asked_for: list[str]
     message: str
@@ -84,7 +84,7 @@ class AccountHoldings(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class CappedKey(msgspec.Struct, frozen=True, rename="camel"):
-    """A key and its limits; if *networks* is empty, the key is accepted from any address."""
+    """A key and its limits; if *networks* is empty, the key is accepted from any IP address."""
 
     key_id: int
     month_credits_max: int | None
@@ -149,13 +149,13 @@ def me() -> ApiCall[KeyOwner]:
 
 
 def rotate_key(overlap: Literal["1h", "24h", "7d"] = "1h") -> ApiCall[RotatedKey]:
-    """Return the call that rotates this key; the old key stays valid for *overlap*."""
+    """Return the call that rotates the client's API key; the old key stays valid for *overlap*."""
     body = {"overlap": overlap}
     return call_of("POST", "/v1/me/key/rotate", RotatedKey, body, takes_key=True)
 
 
 def revoke_key() -> ApiCall[RevokedKey]:
-    """Return the call that revokes the key of this client at once."""
+    """Return the call that revokes the API key of the client at once."""
     return call_of("DELETE", "/v1/me/key", RevokedKey)
 
 
@@ -166,7 +166,7 @@ def ask_for_scopes(scopes: Sequence[Scope], motivation: str = "") -> ApiCall[Sco
 
 
 def account() -> ApiCall[AccountHoldings]:
-    """Return the call for the credits of the account and the month's spends of each active key."""
+    """Return the call for an account's credits and the credits that each key spent this month."""
     return call_of("GET", "/v1/account", AccountHoldings)
 
 
@@ -177,7 +177,7 @@ def cap_key(
 ) -> ApiCall[CappedKey]:
     """Return the call that tightens the limits of a key; None leaves a limit unchanged.
 
-    networks    the addresses, or networks in CIDR notation, from which the key is accepted
+    networks    the IP addresses, or networks in CIDR notation, from which the key is accepted
     """
     body: dict[str, Any] = {}
     if month_credits_max is not None:

@@ -53,8 +53,8 @@ class TokenPool(msgspec.Struct, frozen=True, rename="camel"):
     weight          its share of the weight of all pools that decide the price, 0 to 1
     agrees          whether its price is within 2 % of the price of the token
     quote_usd, token_usd    the value of the quote and of the tokens in the pool, USD
-    m5, kept        its trades of the last 5 minutes and since `swaps_since`, among the newest 2,000
-                    swaps of the token that the service keeps
+    m5, kept        its trades among the newest 2,000 swaps of the token that the service keeps:
+                    those of the last 5 minutes, and all of them
     h1, d1          its trades of the newest 12 and 288 spans of 5 minutes
     since           the time of the first swap of the pool that the service has read, Unix seconds
     fee             the fee of a swap as a fraction: 0.0025 is 0.25 %; None: not known
@@ -213,7 +213,7 @@ class TradingShares(msgspec.Struct, frozen=True, rename="camel"):
     round_trips   the part of the flow in swaps whose signer bought and sold the token in one
                   transaction
     sandwiches    the part of the flow in pairs of a purchase and a sale by one signer in one slot
-                  and pool, with a swap of another signer between them on the side of the first
+                  and pool, between which another signer swaps in the direction of the first
     each_slot     the part of the flow by traders that traded in at least half of the slots with a
                   trade; None if fewer than 20 slots have a trade
     """

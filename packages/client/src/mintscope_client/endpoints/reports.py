@@ -176,7 +176,7 @@ class WhyNot(msgspec.Struct, frozen=True):
 
 
 class ReportOrNot(msgspec.Struct, frozen=True):
-    """One mint of a batch: its report, or the reason why there is none."""
+    """One mint of a batch: its report, or the reason why the report is missing."""
 
     token: str
     report: Report | None = None
@@ -204,7 +204,7 @@ class PastPrice(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PriceOrNot(msgspec.Struct, frozen=True):
-    """The price of one token at one time (Unix seconds), or the reason why there is none."""
+    """The price of one token at one time (Unix seconds), or the reason why it is missing."""
 
     token: str
     t: int
@@ -262,7 +262,7 @@ def token(mint: str, **options: Unpack[TokenOptions]) -> ApiCall[Report]:
 
 
 def trial(mint: str, **options: Unpack[ReportOptions]) -> ApiCall[Report]:
-    """Return the call for a free report of *mint*; each client address has a daily limit."""
+    """Return the call for a free report of *mint*; each client IP address has a daily limit."""
     return ApiCall(
         name="trial",
         method="GET",

@@ -155,9 +155,9 @@ class IndicatorLine(TimeframeReport, frozen=True, rename="camel", kw_only=True):
 class IndicatorsPage(msgspec.Struct, frozen=True, rename=PAGE_NAMES):
     """The indicators of each candle, oldest first; the next page has the candles before them.
 
-    exact_from    the time of the first point; values before it cannot be exact, because older
-                  candles are no longer stored. None: there are older pages, or the series begins
-                  with the token
+    exact_from    the time of the first point if values of earlier candles cannot be exact, because
+                  the candles before them are no longer stored. None: there are older pages, or the
+                  series begins with the token
     in_           the unit of the prices: "usd", "sol" or "marketcap"
     supply        the supply by which prices were multiplied; None unless in_ is "marketcap"
     """

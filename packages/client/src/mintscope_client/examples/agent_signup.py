@@ -3,8 +3,8 @@
     python -m mintscope_client.examples.agent_signup http://127.0.0.1:8402
 
 Copy this file: it needs httpx and no mintscope package.  `mintscope demo` starts a service to try
-it with.  There the script reads the code from the mailbox page.  You approve the application at
-/admin, or the script does, with `--approve-with "mintscope applications approve {id}"`.
+it with.  From the demo, the script reads the code on the mailbox page.  You approve the application
+at /admin, or the script does, with `--approve-with "mintscope applications approve {id}"`.
 """
 
 import argparse
@@ -66,11 +66,11 @@ class Agent:
         return self.post("/api/auth/application-status", self.credentials())
 
     def exchange(self, key: str | None = None) -> httpx.Response:
-        """Request the API key: 401 until the application is approved, 429 if called too often."""
+        """Request the API key; the status is 401 until the approval, 429 if requested too often."""
         return self.post("/api/auth/exchange-secret", self.credentials(), key=key)
 
     def wait_for_key(self) -> dict[str, Any]:
-        """Request the API key until it is issued; return the answer, the only one with the key."""
+        """Request the API key until it is issued; return that answer, which shows the key once."""
         key = secrets.token_urlsafe(24)
         waited_until = time.monotonic() + APPROVAL_S
         while time.monotonic() < waited_until:
@@ -85,7 +85,7 @@ class Agent:
         raise SystemExit("the application was not approved within 48 hours")
 
     def me(self, api_key: str) -> httpx.Response:
-        """Request the owner of the API key."""
+        """Request the owner and the scopes of the API key."""
         return self.service.get("/v1/me", headers={"authorization": f"Bearer {api_key}"})
 
     def credentials(self) -> dict[str, str]:
@@ -97,7 +97,7 @@ class Agent:
 
 
 def reported(answer: httpx.Response) -> str:
-    """Return *answer* as one line: its status, and its state or message, or its error."""
+    """Return one line about *answer*: its status, and its state, message or error."""
     body = answer.json()
     if answer.is_success:
         return f"{answer.status_code} {body.get('state') or body.get('message', '')}"
@@ -112,7 +112,7 @@ def show(what: str, outcome: object) -> None:
 
 
 def run(command: str, **values: object) -> None:
-    """Run *command*, a command of an administrator."""
+    """Print and run *command*, a command of an administrator, with *values* in its braces."""
     words = [word.format(**values) for word in shlex.split(command)]
     show("  an administrator", " ".join(words[-4:]))
     subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
@@ -133,7 +133,7 @@ def main() -> None:
 
 
 def walk(agent: Agent, approve_with: str | None, remove_with: str | None) -> None:
-    """Sign up, use the API key, and print the result of each step."""
+    """Sign up, use the API key, and run *remove_with*, if any; print the result of each step."""
     number = agent.sign_up()
     show("sign up", f"201 application {number} of {agent.email}, secret {agent.secret[:12]}...")
     show("exchange, not approved", reported(agent.exchange()))

@@ -19,9 +19,9 @@ import pandas as pd  # type: ignore[import-untyped]
 
 
 def candle_table(url: str, mint: str, tf: str, days: float, credential: str) -> pd.DataFrame:
-    """Return the candles of the last *days*, oldest first, indexed by their start time.
+    """Return the candles of the last *days* days, oldest first, indexed by their start time.
 
-    The service returns at most the newest 44,640.
+    The service returns at most the newest 44,640 candles.
     """
     asked = {"tf": tf, "format": "csv", "from": int(time.time() - 86_400 * days)}  # noqa: TID251
     table = pd.read_csv(

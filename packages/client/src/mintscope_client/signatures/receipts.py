@@ -79,7 +79,7 @@ def check_receipt(receipt: str, document: DidDocument) -> ReceiptClaims:
 
 
 def did_of(url: httpx.URL) -> str:
-    """Return the identifier of the service at *url*, by did:web."""
+    """Return the did:web identifier of the service at *url*."""
     return f"did:web:{url.netloc.decode().replace(':', '%3A')}"
 
 

@@ -97,9 +97,9 @@ class WalletSignIn(PayingAuth):
 
     @override
     def adopt(self, method: str, url: httpx.URL) -> str | None:
-        """Claim the payment that an earlier process left for this request.
+        """Claim the payment that an earlier process left for the request *method* *url*.
 
-        Return its key; None if there is none.
+        Return the key of the payment; None if there is no such payment.
         """
         return None if self._otherwise is None else self._otherwise.adopt(method, url)
 
@@ -119,7 +119,10 @@ class WalletSignIn(PayingAuth):
     def _sign_in(
         self, request: httpx.Request, key: str
     ) -> Generator[httpx.Request, httpx.Response, bool]:
-        """Send *request*, signing the challenge of a 402; return False if `_otherwise` must pay."""
+        """Send *request*, and sign the challenge of a 402; return whether the answer is final.
+
+        False: the credits of the wallet did not pay, and `_otherwise` must.
+        """
         if key in self._signed:
             request.headers[HEADER] = self._signed[key]
         response = yield request
@@ -141,7 +144,7 @@ class WalletSignIn(PayingAuth):
 
 
 def challenge_of(response: httpx.Response) -> Challenge | None:
-    """Return the challenge in the header or, without that header, the body of a 402, if any."""
+    """Return the challenge in PAYMENT-REQUIRED or, without it, in the body of a 402, if any."""
     if response.status_code != httpx.codes.PAYMENT_REQUIRED:
         return None
     try:

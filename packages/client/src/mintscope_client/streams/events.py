@@ -15,7 +15,7 @@ EVENT_BYTES_MAX: Final = 256 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ServerEvent:
-    """One event; its name is "message" if the stream names none."""
+    """One server-sent event; its name is "message" if the stream gives it no name."""
 
     name: str
     data: bytes
@@ -42,9 +42,9 @@ class EventReader:
         self._data = []
 
     def note(self, event_id: str | None, retry_ms: int | None) -> None:
-        """Store the id and the pause of a WebSocket message for the next connection.
+        """Store the id of a WebSocket message, and its pause, for the next connection.
 
-        None leaves the value unchanged.
+        A value of None leaves the stored value unchanged.
         """
         self.last_id = self.last_id if event_id is None else event_id
         self.retry_s = self.retry_s if retry_ms is None else retry_ms / 1000

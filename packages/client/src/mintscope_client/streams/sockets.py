@@ -45,7 +45,7 @@ def reports(live: LiveCall) -> Iterator[LiveReport]:
 
 
 async def reports_later(live: LiveCall) -> AsyncGenerator[LiveReport, None]:
-    """Yield the reports of one connection, as `reports` does, for asyncio."""
+    """Yield the reports of one connection of *live* until it is lost: `reports` for asyncio."""
     address, first = live.opening()
     try:
         async with websockets.asyncio.client.connect(address, **OPTIONS) as socket:

@@ -1,4 +1,4 @@
-"""A stream of reports, which is opened again after a lost connection until it is closed."""
+"""A stream of reports that is opened again after a lost connection, until the caller closes it."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, TypeVar
@@ -66,8 +66,8 @@ class LiveCall:
     """One stream of the reports of one or several mints.
 
     Send `request` to open a connection, and pass its data to `feed`.  If the connection fails, pass
-    the reason to `refuse` or `lose`.  When it has ended, wait for `wait_s`, and send `request`
-    again.  If the stream must end, one of these methods raises the error.
+    the reason to `refuse` or `lose`.  When the connection has ended, wait for `wait_s` seconds, and
+    send `request` again.  If the stream must end, one of these methods raises the error.
 
     The credits of a minute are reserved before the minute begins.  If the budget has no room for
     the next minute, the stream ends up to 20 s before that minute, with OverBudgetError.  If a
@@ -117,7 +117,7 @@ class LiveCall:
         return request
 
     def opening(self) -> tuple[str, str]:
-        """Return the WebSocket address and the first message, to use in place of `request`.
+        """Return the URL and the first message of a WebSocket, which replaces `request`.
 
         Raises OverBudgetError.
         """
@@ -142,7 +142,7 @@ class LiveCall:
             raise failure
 
     def lose(self, trouble: httpx.RequestError) -> None:
-        """Record that the connection was lost, unless the service has said why it ends."""
+        """Record *trouble* as the reason of the end, unless the service has sent another reason."""
         if isinstance(trouble, NOT_SENT):
             self._release(is_unspent=True)
         if self._failure is None:
@@ -192,8 +192,8 @@ class LiveCall:
     def wait_s(self) -> float:
         """Return the seconds to wait before reopening the stream.
 
-        Raise the last failure if the wait would end more than the patience after the connection was
-        lost, or after the call began if no event has arrived yet.
+        Raise the last failure if the wait would end more than `patience_s` seconds after the
+        connection was lost or, if no event has arrived yet, after the call began.
         """
         self._release()
         now_s = self._session.clock.monotonic_s()
@@ -208,7 +208,7 @@ class LiveCall:
         return wait_s
 
     def close(self) -> None:
-        """Release the reserved credits, unless their minute may have been charged."""
+        """Count the reserved credits as unspent, unless their minute may have been charged."""
         self._release()
 
     def _hear(self, event: ServerEvent) -> LiveReport | None:
@@ -228,7 +228,7 @@ class LiveCall:
         return None
 
     def _begin(self, minute: StartedMinute) -> None:
-        """Count the credits of *minute*; reserve those of the next one if the budget allows it."""
+        """Count the credits of *minute*, and reserve those of the next minute if possible."""
         self._session.budget.give_back(self._reserved - minute.credits)
         self._reserved = 0
         self._credits_left = minute.credits_remaining
@@ -261,13 +261,13 @@ class LiveCall:
             raise failure
 
     def _reserve(self, after_s: float = 0.0) -> None:
-        """Reserve the credits of the next minute, which may be charged from *after_s* on."""
+        """Reserve the next minute's credits, which may be charged after *after_s* seconds."""
         self._session.budget.reserve(self._call.credits_max)
         self._reserved = self._call.credits_max
         self._charged_from_s = self._session.clock.monotonic_s() + after_s
 
     def _release(self, *, is_unspent: bool = False) -> None:
-        """Count the reserved credits as unspent if *is_unspent*, or before they can be charged."""
+        """Count the reserved credits as unspent if *is_unspent*, or before a charge is possible."""
         if is_unspent or self._session.clock.monotonic_s() < self._charged_from_s:
             self._session.budget.give_back(self._reserved)
         self._reserved = 0

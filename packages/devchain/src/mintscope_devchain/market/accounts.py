@@ -1,7 +1,8 @@
 """The accounts of the market, as a node stores them: vaults, mints with names, and wallets.
 
-Their present state is shown at each commitment.  Only the market changes these accounts: the
-virtual machine has its own, which hide those of the market at the same addresses.
+Their state after the newest block is shown at each commitment.  Only the market changes these
+accounts: the virtual machine has its own accounts, which hide those of the market at the same
+addresses.
 """
 
 from collections.abc import Iterator
@@ -25,7 +26,7 @@ METADATA_V1: Final = 4  # the first byte of Metaplex's account `Metadata`
 
 
 def account(world: World, address: Pubkey) -> Account | None:
-    """Return the market's account at *address*, None if it has none there."""
+    """Return the account at *address*; None if the market has no account there."""
     key = str(address)
     token = world.mints.get(key)
     if token is not None:
@@ -57,7 +58,7 @@ def _mint(world: World, token: Token) -> Account:
 
 @lru_cache(maxsize=4)
 def _places_of_names(tokens: tuple[Token, ...]) -> dict[str, Token]:
-    """Return *tokens* by the address of the Metaplex account with their name."""
+    """Return *tokens*, each by the address of the Metaplex account with its name."""
     program = Pubkey.from_string(METAPLEX)
     seeds = {each: [b"metadata", bytes(program), keys(each.mint)] for each in tokens}
     return {

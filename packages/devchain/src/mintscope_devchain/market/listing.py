@@ -18,7 +18,7 @@ class Listing(NamedTuple):
     price          the price at the start, in US dollars; later prices tend to return to it
     venues         its pools: the program and the quote token of each
     history, live  the expected number of swaps in a block of the history, and in a live block
-    buys           the share of buys among the swaps that are not made to reach the price
+    buys           the share of buys among random swaps; other swaps move a pool towards the price
     volatility     the standard deviation of the logarithm of the price over a day
     born, died     when trades begin and stop, in seconds before the end of the history;
                    negative: after the end; None: it has always traded, or never stops
@@ -89,7 +89,7 @@ STORY: Final = (
 
 
 def numbered(number: int) -> Listing:
-    """Return listing *number*; beyond LISTINGS, return a variant of one with fewer swaps."""
+    """Return listing *number*; beyond LISTINGS, return a variant of a listing, with fewer swaps."""
     again, which = divmod(number, len(LISTINGS))
     listing = LISTINGS[which]
     if not again:

@@ -34,7 +34,7 @@ class Noise:
         self._shared_pools = [each for each in world.pools() if each.venue is Venue.PUMP_SWAP]
 
     def transactions(self, slot: Slot, at: UnixS, bank: bytes) -> Iterator[MarketTransaction]:
-        """Yield the transactions of *slot*; *bank* is the hash that their votes have."""
+        """Apply and yield the transactions of *slot*; *bank* is the hash that is in the votes."""
         yield from self._votes(slot, at, bank)
         if self._random.random() < PAID:
             yield self._payment()
@@ -95,7 +95,7 @@ class Noise:
 
 
 def _tower_sync(accounts: tuple[str, str], slot: Slot, at: UnixS, bank: bytes) -> Invocation:
-    """Return a vote for the slots up to *slot*; *bank* is both its bank hash and its block id."""
+    """Return a vote for the slots up to *slot*; *bank* is the bank hash and the block id in it."""
     tower = b"".join(u8(1, LOCKOUTS - number) for number in range(LOCKOUTS))
     voted = u32(TOWER_SYNC) + u64(slot - LOCKOUTS) + u8(LOCKOUTS) + tower
     return Invocation(VOTE, accounts, voted + bank + u8(1) + u64(at) + bank)

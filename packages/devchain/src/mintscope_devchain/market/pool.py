@@ -57,7 +57,7 @@ class Reserves(NamedTuple):
 class Pool(NamedTuple):
     """A constant-product pool that looks like a pool of *venue*.
 
-    parts   the addresses of its other accounts, whose meaning depends on *venue*
+    parts   the addresses of the other accounts of the pool; their order depends on *venue*
     """
 
     venue: Venue
@@ -123,12 +123,12 @@ class Fill(NamedTuple):
 
     @property
     def held(self) -> tuple[str, str]:
-        """The accounts of the trader for base and quote."""
+        """The addresses of the trader's accounts for base and quote."""
         return (self.target, self.source) if self.is_buy else (self.source, self.target)
 
     @property
     def amounts(self) -> tuple[int, int]:
-        """The amounts of base and quote that change hands."""
+        """The amounts of base and quote that are exchanged."""
         both = self.amount_in, self.amount_out
         return both[::-1] if self.is_buy else both
 

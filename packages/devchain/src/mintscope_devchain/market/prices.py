@@ -1,4 +1,4 @@
-"""Target prices, which move at random and tend to return to their start."""
+"""Target prices, which move at random and tend to return to their initial values."""
 
 from math import exp, sqrt
 from random import Random
@@ -27,7 +27,7 @@ class Prices:
         self._drift = dict.fromkeys(self._volatility, 0.0)
 
     def advance(self, seconds: float) -> None:
-        """Move the prices at random, as within *seconds*."""
+        """Move the prices at random, as far as they would move in *seconds*."""
         kept = exp(-seconds / REVERSION_S)
         days = sqrt(seconds / DAY_S)
         for mint, drift in self._drift.items():

@@ -57,7 +57,7 @@ class Traffic:
         has_votes: bool,
         is_even: bool = False,
     ) -> None:
-        """Trade in *world*; at *opens* the history ends and live blocks begin.
+        """Make transactions in *world*; at *opens*, the history ends and live blocks begin.
 
         is_even   whether about as much is traded in a minute after *opens* as before
         """
@@ -147,7 +147,8 @@ class Traffic:
     def _choose(self, listed: Listed) -> Pool:
         """Return a random pool of *listed*; an earlier pool is more likely, because it is larger.
 
-        A token that leaves its curve trades on the curve until then, and later in its next pool.
+        A token that is to leave its curve trades on the curve until then, and later in its next
+        pool.
         """
         if listed.listing.graduates is not None:
             return listed.pools[0 if listed.is_on_curve(self._world.balances) else 1]
@@ -158,7 +159,7 @@ class Traffic:
     ) -> Fill | None:
         """Return a trade that moves *pool* towards its target price, or a random trade.
 
-        Return None if `_settle` does.
+        Return None if the trader or the pool cannot pay.
 
         buys   the share of buys among random trades, 0 to 1
         size   the size of a random trade, as a multiple of the usual size
@@ -211,7 +212,7 @@ class Traffic:
         return fill if _possible(fill) else None
 
     def _legs(self, fill: Fill) -> tuple[Fill, Fill] | None:
-        """Return *fill* as a route of two trades: token for SOL and SOL for dollars, or back.
+        """Return *fill* as a route of two trades: token to SOL to dollars, or the reverse.
 
         Return None if no route can use the pool of *fill*, or if a trade cannot be made.
         """

@@ -41,7 +41,7 @@ class Listed(NamedTuple):
     pools: tuple[Pool, ...]
 
     def is_on_curve(self, balances: Mapping[str, int]) -> bool:
-        """Return whether the token will leave its curve for its next pool, and is still on it."""
+        """Return whether the token is on its curve now, and is to leave it for its next pool."""
         return self.listing.graduates is not None and not balances[self.pools[1].base_vault]
 
 
@@ -119,7 +119,7 @@ class World:
             self._forget_closed(transaction.before)
 
     def _forget_closed(self, accounts: Iterable[str]) -> None:
-        """Drop those of *accounts* that have no balance and are not in `holdings`."""
+        """Drop the balances of the *accounts* that are empty and are not in `holdings`."""
         for account in accounts:
             if not self.balances[account] and account not in self.holdings:
                 del self.balances[account]

@@ -81,7 +81,7 @@ class BlockMethods:
         )
 
     def _samples(self, limit: Natural | None = None) -> Sequence[Json]:
-        """Return samples of SAMPLE_S seconds or more, newest first, with a transaction per slot."""
+        """Return performance samples of SAMPLE_S seconds or more, newest first."""
         count = min(SAMPLES_MAX if limit is None else limit, SAMPLES_MAX)
         newest = self._blockstore.last
         samples = list[Json]()

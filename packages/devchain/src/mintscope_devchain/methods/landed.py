@@ -143,7 +143,7 @@ def _between(history: Iterator[Done], options: HistoryOptions) -> Iterator[Done]
 
 
 def _expect_readable(shown: Json, options: TransactionOptions) -> None:
-    """For an old client, remove the version from *shown*; raise RpcError if it is not legacy."""
+    """Remove the version from *shown* for an old client; raise RpcError if it is not legacy."""
     old_client = options.max_supported_transaction_version is None
     if old_client and shown.pop("version") != "legacy":
         raise unsupported_version()

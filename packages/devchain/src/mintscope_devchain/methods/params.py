@@ -36,7 +36,7 @@ class RpcError(Exception):
 
 
 def table(answers: Mapping[str, Callable[..., object]]) -> Mapping[str, Answer]:
-    """Return *answers* by method, each wrapped in a check of its parameters.
+    """Return *answers*, functions by method, each wrapped in a check of its parameters.
 
     The types of the parameters are those in the Python signature of an answer.
     """
@@ -58,7 +58,7 @@ def _checked(answer: Callable[..., object]) -> Answer:
 def _convert(params: Sequence[object], kind: type[T]) -> T:
     """Return *params* as a struct of the type *kind*.
 
-    Raises RpcError if they do not fit; its message names the invalid part and the expected value.
+    Raises RpcError if *params* do not fit; its message names the invalid part and what is expected.
     """
     try:
         return msgspec.convert([_said(each) for each in params], kind, dec_hook=_from_text)

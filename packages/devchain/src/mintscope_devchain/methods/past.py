@@ -14,7 +14,7 @@ from mintscope_devchain.transaction import Json
 class Done(NamedTuple):
     """A transaction in a block, with the parts that lists show.
 
-    keys   all accounts that it names, including those of lookup tables
+    keys   all accounts that the transaction names, including those of lookup tables
     """
 
     signature: str
@@ -42,7 +42,7 @@ class ChainPast:
         self._slots: dict[str, int] = {}
 
     def newest_first(self) -> Iterator[Done]:
-        """Yield the transactions in stored blocks, newest first, then older ones of the vm."""
+        """Yield the transactions in stored blocks and older sent transactions, newest first."""
         blockstore = self._chain.blockstore
         vm = self._chain.vm
         slots = list(blockstore.slots)
@@ -50,7 +50,7 @@ class ChainPast:
         return joined(joined.from_iterable(map(self._of, reversed(slots))), older)
 
     def entry(self, signature: str) -> tuple[ChainBlock, Json] | None:
-        """Return the block of a transaction, and its entry in getBlock, if it is stored."""
+        """Return a transaction's block, and its entry in getBlock; None if it is not stored."""
         if signature not in self._slots:
             # Reads blocks until one has *signature*: `_of` stores the slot of each signature.
             all(each.signature != signature for each in self.newest_first())
@@ -84,7 +84,7 @@ class ChainPast:
         return known
 
     def _forget(self) -> None:
-        """Drop blocks that the chain no longer stores, if most known blocks are of this kind."""
+        """Drop the blocks that the chain no longer stores, if they are more than half of all."""
         blockstore = self._chain.blockstore
         if len(self._blocks) <= 2 * len(blockstore.slots):
             return

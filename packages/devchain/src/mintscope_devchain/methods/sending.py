@@ -86,7 +86,7 @@ class SendMethods:
         }
 
     def _alpenglow(self) -> Json | None:
-        """Return the certificate of the genesis of Alpenglow; None on a chain without Alpenglow."""
+        """Return the genesis certificate of Alpenglow; None on a chain without Alpenglow."""
         if not self._vm.pace.is_alpenglow:
             return None
         name = list(sha256(b"devchain %d" % self._vm.genesis.seed).digest())
@@ -166,7 +166,7 @@ class SendMethods:
         transaction: VersionedTransaction,
         outcome: Execution | None,
     ) -> list[Json | None]:
-        """Return the *wanted* accounts after *transaction*; all are None if it fails.
+        """Return the *wanted* accounts after *transaction*; all are None if *transaction* fails.
 
         Raises RpcError if more accounts are wanted than *transaction* has static keys.
         """

@@ -38,7 +38,7 @@ class Methods:
     def call(self, method: str, params: Sequence[object]) -> object:
         """Return the result of *method*.
 
-        Raises RpcError if there is no such method, or if it refuses the call.
+        Raises RpcError if there is no such method, or if the method refuses the call.
         """
         answer = self.by_name.get(method)
         if answer is None:

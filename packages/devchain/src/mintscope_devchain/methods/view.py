@@ -1,4 +1,4 @@
-"""The chain at a level of commitment, and answers with a `context`."""
+"""The state of the chain at a level of commitment, and answers with a `context`."""
 
 from typing import Final
 
@@ -16,7 +16,7 @@ API_VERSION: Final = "4.3.1"
 class View:
     """The chain *vm* at the commitment in *options*, by default `finalized`.
 
-    Raises RpcError if its newest block is below the `minContextSlot` of *options*.
+    Raises RpcError if the newest block of that commitment is below `minContextSlot` of *options*.
     """
 
     def __init__(self, vm: Vm, options: ContextOptions | None) -> None:
@@ -32,7 +32,7 @@ class View:
             )
 
     def account(self, address: Pubkey) -> Account | None:
-        """Return the account at *address*, None if there is none."""
+        """Return the account at *address*; None if it does not exist."""
         return self._vm.account(address, self.commitment)
 
     def answer(self, value: object) -> Json:

@@ -22,12 +22,12 @@ i32 = _integers(4, signed=True)
 
 
 def keys(*public_keys: str) -> bytes:
-    """Return *public_keys* as bytes, 32 for each."""
+    """Return the joined bytes of *public_keys*, 32 for each key."""
     return b"".join(map(raw, public_keys))
 
 
 def string(value: str) -> bytes:
-    """Return *value* prefixed with its length in bytes."""
+    """Return *value* in UTF-8, after its length in bytes as a u32."""
     text = value.encode()
     return u32(len(text)) + text
 

@@ -31,13 +31,13 @@ PERCENT: Final = 100
 
 
 def fee(price: int) -> int:
-    """Return the fee of a transaction in lamports, at *price* micro-lamports a compute unit."""
+    """Return the fee of a transaction in lamports, at *price* micro-lamports per compute unit."""
     # The chain rounds priority fees up.
     return SIGNATURE_FEE + -(-price * UNITS // 1_000_000)
 
 
 def direct(fill: Fill, *, wrapped: bool, tip: int, price: int) -> tuple[Invocation, ...]:
-    """Return the instructions of *fill*; if *wrapped*, a temporary account holds the SOL."""
+    """Return the instructions of *fill*; if *wrapped*, a temporary account holds wrapped SOL."""
     calls = [*spl.budget(UNITS, price)]
     if wrapped:
         calls += _wrapped(fill)
@@ -79,7 +79,7 @@ def _reported(fill: Fill, hop: Invocation) -> bytes:
 
 
 def _variant(fill: Fill) -> bytes:
-    """Return Jupiter's number for the swap of *fill*, with its arguments."""
+    """Return Jupiter's number for the program that swaps *fill*, with its arguments."""
     number = u8(ROUTED[fill.pool.venue])
     if fill.pool.venue is Venue.WHIRLPOOL:
         return number + u8(vaults.starts_with_base(fill.pool) is not fill.is_buy, 0)

@@ -1,4 +1,4 @@
-"""The pump.fun bonding curve: SOL moves as lamports; in a sell, no instruction moves it."""
+"""The pump.fun bonding curve, which pays in lamports; in a sell, no instruction moves them."""
 
 from mintscope_devchain.addresses import (
     PUMP_FEE_PROGRAM,

@@ -171,7 +171,7 @@ class GeyserServer:
         request: Request,
         messages: Sequence[Update],
     ) -> Iterator[Update]:
-        """Yield *messages*, with the changes of *fault* to the banks of the slot."""
+        """Yield *messages*, changed as *fault* changes the banks of the slot."""
         match fault:
             case "banks":
                 yield from interleaved(self._dying(block, request, block.slot, 1), messages)
@@ -192,10 +192,10 @@ class GeyserServer:
     def _dying(
         self, block: ChainBlock, request: Request, slot: Slot, bank: int
     ) -> Iterator[Update]:
-        """Yield the messages of another bank of *slot*, with another hash, up to its death.
+        """Yield the messages of a bank of *slot* that dies, and at last its status "dead".
 
-        The bank is never sent as a complete block, because servers do this only with confirmed
-        banks.
+        Its blockhash differs from that of *block*.  The bank is never sent as a complete block,
+        because servers do this only with confirmed banks.
         """
         other = block._replace(slot=slot, blockhash=f"{bank}{block.blockhash[1:]}")
         bank_id = bank_of(slot, bank)
@@ -215,7 +215,7 @@ class GeyserServer:
         return Update(slot=geyser_pb2.SubscribeUpdateSlot(slot=slot, status=status, bank_id=named))
 
     def _messages(self, block: ChainBlock, request: Request, bank: int = 0) -> Iterator[Update]:
-        """Yield the messages for *request* about one bank of *block*, its status first and last."""
+        """Yield the messages for *request* about a bank of *block*, between two slot statuses."""
         infos = [to_protobuf(entry, at) for at, entry in enumerate(self._chain.entries(block))]
         bank_id = bank_of(block.slot, bank)
         named = bank_id if self._names_banks else 0
@@ -286,7 +286,7 @@ def _touches(info: Info, addresses: Sequence[str]) -> bool:
 
 
 async def _end(fault: StreamFault | None, context: Context) -> None:
-    """End the subscription if *fault* is cut or lagged; never return if it is silent."""
+    """End the subscription if *fault* is "cut" or "lagged"; never return if it is "silent"."""
     if fault == "cut":
         await _abort(context, grpc.StatusCode.UNAVAILABLE, "connection reset")
     if fault == "lagged":

@@ -45,7 +45,7 @@ class Inner(NamedTuple):
 class Execution:
     """The effect of a transaction, executed or simulated.
 
-    before   the accounts that it can write, before it ran; after: the same accounts after it ran
+    before   the accounts that it can write, before it ran; after: these accounts after it ran
     fee      its fee in lamports
     landed   whether it becomes part of a block: it succeeded, or failed and paid its fee
     inner    the inner instructions, one list for each instruction
@@ -98,7 +98,7 @@ class Bank:
         return self._svm.minimum_balance_for_rent_exemption(data_bytes)
 
     def tell_time(self, *, slot: int, time_s: int) -> None:
-        """Set the sysvar Clock, which programs read."""
+        """Set the sysvar Clock, which programs read, to *slot* and *time_s*, Unix seconds."""
         clock = self._svm.get_clock()
         clock.slot = slot
         clock.unix_timestamp = time_s
@@ -129,7 +129,7 @@ class Bank:
         return replace(failed, landed=True, after=self._now(case))
 
     def fail(self, transaction: VersionedTransaction) -> Execution:
-        """Take the fee of *transaction*; return the outcome that it failed for lack of funds."""
+        """Take the fee of *transaction*; return an outcome with the error "insufficient funds"."""
         case = self._open(transaction)
         if case.error is not None:
             return case
@@ -148,7 +148,7 @@ class Bank:
         )
 
     def undo(self, outcome: Execution) -> None:
-        """Undo *outcome*; several outcomes must be undone newest first."""
+        """Undo the effects of *outcome*; several outcomes must be undone newest first."""
         for address, account in outcome.before.items():
             if account != outcome.after[address]:
                 self.put(address, account)

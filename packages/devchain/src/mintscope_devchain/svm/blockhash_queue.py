@@ -46,7 +46,7 @@ class BlockhashQueue:
         return None if height is None else height + BLOCKHASH_AGE_MAX
 
     def refusal(self, message: AnyMessage, *, height: int) -> Refusal | None:
-        """Return the reason to refuse *message* in the block at *height*, None if there is none."""
+        """Return the reason to refuse *message* in the block at *height*; None: it is accepted."""
         last = self.last_valid_height(message.recent_blockhash)
         if last is None or not last - BLOCKHASH_AGE_MAX < height <= last:
             return "BlockhashNotFound"

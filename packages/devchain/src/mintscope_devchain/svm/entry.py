@@ -41,7 +41,7 @@ def entry(
 
 
 def memo(transaction: VersionedTransaction) -> str | None:
-    """Return the memos of *transaction*, each after its length; None if there are none."""
+    """Return the memos of *transaction*, each after its length; None if it has no memo."""
     message = transaction.message
     texts = [
         bytes(call.data)
@@ -114,7 +114,7 @@ def inner_instructions(outcome: Execution) -> list[Json]:
 
 
 def return_data(outcome: Execution) -> Json | None:
-    """Return the return data of the last program that set any, None if no program did."""
+    """Return the return data of the last program that set any; None if no program did."""
     if outcome.returned is None:
         return None
     program, data = outcome.returned

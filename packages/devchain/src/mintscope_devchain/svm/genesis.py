@@ -52,7 +52,7 @@ class Genesis:
         return Keypair.from_seed(self._digest(role))
 
     def blockhash(self, number: int) -> Hash:
-        """Return the hash of block *number*, on a chain that does not set its own hashes."""
+        """Return the hash of block *number*, for a chain that computes no hashes of its own."""
         return Hash(self._digest(f"block {number}"))
 
     def tokens_of(self, owner: Pubkey, mint: Pubkey | None = None) -> Pubkey:

@@ -40,7 +40,7 @@ class Keys(NamedTuple):
 def resolve(message: AnyMessage, account: Callable[[Pubkey], Account | None]) -> Keys:
     """Return the keys of *message*, following its lookup tables.
 
-    A key that its table does not have is left out: LiteSVM refuses such a transaction.
+    An index outside its lookup table gives no key: LiteSVM refuses such a transaction.
     """
     loaded_writable: list[Pubkey] = []
     loaded_readonly: list[Pubkey] = []
@@ -76,7 +76,7 @@ def base_fee(message: AnyMessage) -> int:
 
 
 def priority_fee(message: AnyMessage) -> int:
-    """Return the priority fee of *message* in lamports, which LiteSVM leaves out."""
+    """Return the priority fee of *message* in lamports, which LiteSVM does not charge."""
     keys = message.account_keys
     limit: int | None = None
     price = others = 0

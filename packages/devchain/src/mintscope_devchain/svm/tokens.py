@@ -18,7 +18,7 @@ ACCOUNT_MARK = b"\x02"
 
 
 def read_holding(account: Account | None) -> TokenAccount | None:
-    """Return *account* as a token account, None if it is not an initialized one."""
+    """Return *account* as a token account; None if it is not an initialized token account."""
     data = _data(account, ACCOUNT_BYTES, ACCOUNT_MARK)
     # Byte 108 is the state of the account; 0 means uninitialized.
     if data is None or data[108] == 0:
@@ -27,7 +27,7 @@ def read_holding(account: Account | None) -> TokenAccount | None:
 
 
 def read_mint(account: Account | None) -> Mint | None:
-    """Return *account* as a mint, None if it is not an initialized one."""
+    """Return *account* as a mint; None if it is not an initialized mint."""
     data = _data(account, MINT_BYTES, MINT_MARK)
     # Byte 45 is 1 if the mint is initialized.
     if data is None or data[45] == 0:
@@ -36,10 +36,10 @@ def read_mint(account: Account | None) -> Mint | None:
 
 
 def _data(account: Account | None, size: int, mark: bytes) -> bytes | None:
-    """Return the first *size* bytes of *account*; None if it is not of the kind with *mark*.
+    """Return the first *size* bytes of *account*; None if its kind does not have *mark*.
 
-    An account of exactly *size* bytes is of that kind.  Token-2022 pads an account with extensions
-    to the length of a token account; the next byte is the mark of its kind.
+    An account of exactly *size* bytes has this kind.  Token-2022 pads an account with extensions to
+    the length of a token account; the byte after the padding is the mark of its kind.
     """
     if account is None or account.owner not in PROGRAMS:
         return None
@@ -49,7 +49,7 @@ def _data(account: Account | None, size: int, mark: bytes) -> bytes | None:
 
 
 def ui_amount(atoms: int, decimals: int) -> Json:
-    """Return *atoms* in the form of JSON-RPC."""
+    """Return *atoms* as a `uiTokenAmount` of JSON-RPC."""
     digits = f"{atoms:0{decimals + 1}}"
     split = len(digits) - decimals
     fraction = digits[split:].rstrip("0")

@@ -60,8 +60,8 @@ class Busy(Exception):
 class Vm:
     """A simulated Solana: its accounts, blockhashes, and transactions with their status.
 
-    reached          a function from a commitment to its newest slot; None: it is computed from
-                     *pace*
+    reached          a function that returns the newest slot of a commitment; None: the slot is
+                     computed from *pace*
     elsewhere        a function that returns an account of the market; no transaction here can
                      change it
     held_elsewhere   a function that returns the token accounts of a mint in the market
@@ -166,9 +166,9 @@ class Vm:
     def refusal(
         self, transaction: VersionedTransaction, *, after: Closed | None = None
     ) -> Refusal | None:
-        """Return the reason to refuse *transaction* after the block *after*, if any.
+        """Return the reason to refuse *transaction* in the next block; None: it is accepted.
 
-        after    None: the newest block
+        after    the block before the next block; None: the newest block
         """
         height = (after or self._blocks[-1]).height + 1
         return self._blockhashes.refusal(transaction.message, height=height)
@@ -190,7 +190,7 @@ class Vm:
         return "confirmed" if slot <= self._reached("confirmed") else "processed"
 
     def account(self, address: Pubkey, commitment: CommitmentLevel) -> Account | None:
-        """Return the account at *address* as of *commitment*, else the market's, or None."""
+        """Return the account at *address* as of *commitment*; else the market's; else None."""
         account = self.bank.account(address)
         for landed in self._since(self.block(commitment).slot):
             # Newest first: the account as it was before the oldest of these transactions remains.
@@ -198,7 +198,7 @@ class Vm:
         return account or self._elsewhere(address)
 
     def landed(self, signature: str) -> LandedTransaction | None:
-        """Return the transaction with *signature* if it is in a block that is still known."""
+        """Return the transaction with *signature*; None if no block that is still known has it."""
         return self._landed.get(signature)
 
     def held(self, slot: int) -> Sequence[LandedTransaction]:
