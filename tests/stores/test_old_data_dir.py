@@ -198,6 +198,7 @@ def test_the_doctor_reports_no_problem_of_pepper_market_and_money(data_dir: Path
 
 
 def test_the_stored_data_contains_no_path_of_a_machine() -> None:
-    for path in DATA.glob("old_*"):
-        assert "/work" not in path.read_text()
-        assert "/home" not in path.read_text()
+    texts = {path.name: path.read_text() for path in DATA.glob("old_*")}
+
+    assert texts.keys() == {"old_facts.json", "old_market.sql", "old_money.sql"}
+    assert [name for name, text in texts.items() if "/work" in text or "/home" in text] == []
