@@ -1,5 +1,6 @@
 """The client reads, in each answer, the fields that the service describes."""
 
+import asyncio
 import inspect
 from collections.abc import Iterator
 from typing import Any
@@ -23,7 +24,7 @@ from mintscope_client.endpoints import (
     signups,
 )
 from mintscope_client.endpoints.methods import AsyncRawResponses, RawResponses
-from support.scenes.service import Service
+from support.scenes.service import running_service
 
 MINT = "So11111111111111111111111111111111111111112"
 WALLET = "7fUAJdStEuGbc3sM84cKRL6yYaaSstyLSU4ve5oovLS7"
@@ -163,9 +164,20 @@ def flaws(ours: Shape, theirs: Shape, where: str) -> Iterator[str]:
                 yield from flaws(mine[each], sends[each], f"{where}.{each}")
 
 
+@pytest.fixture(scope="module")
+def document(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Return the OpenAPI document of the service."""
+
+    async def read() -> dict[str, Any]:
+        async with running_service(tmp_path_factory.mktemp("service")) as service:
+            found: dict[str, Any] = (await service.client.get("/openapi.json")).json()
+            return found
+
+    return asyncio.run(read())
+
+
 @pytest.mark.parametrize("route", CALLS)
-async def test_each_field_is_read_as_it_is_described(service: Service, route: str) -> None:
-    document = (await service.client.get("/openapi.json")).json()
+def test_each_field_is_read_as_it_is_described(document: dict[str, Any], route: str) -> None:
     method, path = route.split()
     responses = document["paths"][path][method.lower()]["responses"]
     (success,) = (found for status, found in responses.items() if status in {"200", "201"})
@@ -192,16 +204,15 @@ def test_each_call_has_the_method_and_the_path_of_its_endpoint() -> None:
         assert (call.method, call.path) == (method, path)
 
 
-async def test_the_client_has_a_call_of_every_endpoint(service: Service) -> None:
-    paths = (await service.client.get("/openapi.json")).json()["paths"]
+def test_the_client_has_a_call_of_every_endpoint(document: dict[str, Any]) -> None:
+    paths = document["paths"]
     served = {f"{verb.upper()} {path}" for path, verbs in paths.items() for verb in verbs}
 
     assert served - NO_CALLS == set(CALLS)
 
 
 @pytest.mark.parametrize("route", [route for route, call in CALLS.items() if call.body])
-async def test_each_body_is_valid_by_the_openapi_document(service: Service, route: str) -> None:
-    document = (await service.client.get("/openapi.json")).json()
+def test_each_body_is_valid_by_the_openapi_document(document: dict[str, Any], route: str) -> None:
     method, path = route.split()
     body = document["paths"][path][method.lower()]["requestBody"]
     schema = body["content"]["application/json"]["schema"] | {"components": document["components"]}
@@ -213,10 +224,9 @@ async def test_each_body_is_valid_by_the_openapi_document(service: Service, rout
 
 
 @pytest.mark.parametrize("route", list(CALLS))
-async def test_each_query_has_only_parameters_of_the_openapi_document(
-    service: Service, route: str
+def test_each_query_has_only_parameters_of_the_openapi_document(
+    document: dict[str, Any], route: str
 ) -> None:
-    document = (await service.client.get("/openapi.json")).json()
     method, path = route.split()
     described = document["paths"][path][method.lower()].get("parameters", ())
     names = {each["name"] for each in described if each["in"] == "query"}
