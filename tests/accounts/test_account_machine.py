@@ -29,7 +29,7 @@ from mintscope.kit.errors import (
     KeyAlreadyExists,
     NotApproved,
 )
-from support.oracles.account_books import contradictions, dump, rows
+from support.oracles.account_books import Books
 from support.scenes.accounts_service import Accounts, open_accounts_service, signup_body
 from support.scenes.service import NOW
 from support.scenes.stores import PEPPER
@@ -93,12 +93,15 @@ class AccountMachine(RuleBasedStateMachine):
                 open_accounts_service(Path(self.folder.name), pepper=PEPPER, clock=self.clock)
             )
         )
+        self.books = Books(self.accounts.path)
         self.kept: dict[str, Model] = {}
         self.keys_reported: set[str] = set()
 
     @override
     def teardown(self) -> None:
         if hasattr(self, "stack"):
+            if hasattr(self, "books"):
+                self.books.close()
             self.run(self.stack.aclose())
             self.runner.close()
             self.folder.cleanup()
@@ -108,14 +111,14 @@ class AccountMachine(RuleBasedStateMachine):
 
     def attempt(self, work: Coroutine[Any, Any, T], expected: type[Exception] | None) -> T | None:
         """Return the result of *work*; expect the error *expected*, if any, and no change by it."""
-        before = dump(self.accounts.path)
+        before = self.books.dump()
         outcome = refusal = None
         try:
             outcome = self.run(work)
         except REFUSALS as error:
             refusal = error
         assert type(refusal) is (expected or type(None)), refusal
-        assert refusal is None or dump(self.accounts.path) == before
+        assert refusal is None or self.books.dump() == before
         return outcome
 
     # Actions of an applicant.
@@ -342,15 +345,15 @@ class AccountMachine(RuleBasedStateMachine):
 
     @invariant()
     def the_books_are_sound(self) -> None:
-        if hasattr(self, "accounts"):
-            assert contradictions(self.accounts.path) == []
+        if hasattr(self, "books"):
+            assert self.books.contradictions() == []
 
     @invariant()
     def the_states_are_those_of_the_model(self) -> None:
-        if not hasattr(self, "accounts"):
+        if not hasattr(self, "books"):
             return
         columns = "email, id, state, confirmed_at IS NOT NULL"
-        found = rows(self.accounts.path, f"SELECT {columns} FROM application ORDER BY email")
+        found = self.books.rows(f"SELECT {columns} FROM application ORDER BY email")
         assert found == [
             (email, model.made.signup_id, model.state, int(model.is_confirmed))
             for email, model in sorted(self.kept.items())
@@ -358,9 +361,9 @@ class AccountMachine(RuleBasedStateMachine):
 
     @invariant()
     def the_keys_in_force_are_the_last_ones_shown(self) -> None:
-        if not hasattr(self, "accounts"):
+        if not hasattr(self, "books"):
             return
-        in_force = rows(self.accounts.path, "SELECT key_hash FROM api_key WHERE revoked_at IS NULL")
+        in_force = self.books.rows("SELECT key_hash FROM api_key WHERE revoked_at IS NULL")
         assert {digest for (digest,) in in_force} == {
             hash_credential(model.reported[-1], pepper=PEPPER)
             for model in self.kept.values()

@@ -53,34 +53,50 @@ SELECT id FROM letter WHERE kind = 'confirm_application' AND proof IS NULL
 }
 
 
+class Books:
+    """The tables of accounts over one open connection, for many looks at one file."""
+
+    def __init__(self, path: Path) -> None:
+        self._db = apsw.Connection(str(path))
+        self._db.set_busy_timeout(10_000)
+
+    def close(self) -> None:
+        self._db.close()
+
+    def rows(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+        return list(self._db.execute(statement, values))
+
+    def dump(self) -> dict[str, list[tuple[Any, ...]]]:
+        """Return all rows of the accounts, for comparison."""
+        return {table: self.rows(f"SELECT * FROM {table} ORDER BY id") for table in TABLES}
+
+    def contradictions(self) -> list[str]:
+        """Return the contradictions within and between the tables, e-mails and audit log."""
+        found = [
+            f"{what}: {subject}"
+            for what, statement in CONTRADICTIONS.items()
+            for (subject,) in self._db.execute(statement)
+        ]
+        found += [f"integrity: {each}" for (each,) in self._db.execute("PRAGMA integrity_check")]
+        found.remove("integrity: ok")
+        return found + _log_against_states(self._db) + _log_against_emails(self._db)
+
+
 def rows(path: Path, statement: str, *values: Any) -> list[tuple[Any, ...]]:
-    with closing(_opened(path)) as db:
-        return list(db.execute(statement, values))
+    with closing(Books(path)) as books:
+        return books.rows(statement, *values)
 
 
 def dump(path: Path) -> dict[str, list[tuple[Any, ...]]]:
     """Return all rows of the accounts, for comparison."""
-    with closing(_opened(path)) as db:
-        return {table: list(db.execute(f"SELECT * FROM {table} ORDER BY id")) for table in TABLES}
+    with closing(Books(path)) as books:
+        return books.dump()
 
 
 def contradictions(path: Path) -> list[str]:
     """Return the contradictions within and between the tables, e-mails and audit log."""
-    with closing(_opened(path)) as db:
-        found = [
-            f"{what}: {subject}"
-            for what, statement in CONTRADICTIONS.items()
-            for (subject,) in db.execute(statement)
-        ]
-        found += [f"integrity: {each}" for (each,) in db.execute("PRAGMA integrity_check")]
-        found.remove("integrity: ok")
-        return found + _log_against_states(db) + _log_against_emails(db)
-
-
-def _opened(path: Path) -> apsw.Connection:
-    db = apsw.Connection(str(path))
-    db.set_busy_timeout(10_000)
-    return db
+    with closing(Books(path)) as books:
+        return books.contradictions()
 
 
 def _log_against_states(db: apsw.Connection) -> list[str]:
