@@ -3,6 +3,7 @@
 It imports nothing from the tests, because Schemathesis runs in a separate process.
 """
 
+import gc
 from typing import Any
 
 import schemathesis
@@ -14,6 +15,9 @@ USED = [  # mints that the tested service tracks
     "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v",
 ]
 PRINTABLE = ("name", "telegram", "twitter")
+# Each collection of garbage calls Hypothesis, and there are many small objects.
+gc.freeze()
+gc.set_threshold(10_000)
 addresses = st.sampled_from(USED) | st.binary(min_size=32, max_size=32).map(
     lambda raw: b58encode(raw).decode()
 )

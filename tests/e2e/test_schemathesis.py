@@ -32,6 +32,8 @@ from support.scenes.whole_report import whole_report
 FULL: Final = os.environ.get("STORM") == "full"  # noqa: TID251 - only how long it goes on
 TOOL: Final = Path(sys.executable).parent / "schemathesis"
 FORMATS: Final = Path(__file__).with_name("schemathesis_formats.py")
+# Hypothesis keeps tables of Unicode here.  To compute them takes each process a fifth of its time.
+TABLES: Final = Path(__file__).parents[2] / ".hypothesis"
 # 402 counts as a refusal, because problems of a payment's headers are reported only to clients that
 # pay.  It is also the answer to a well-formed request without a payment.  OpenAPI cannot express
 # that a rotation needs either a token or a purchase, that a code comes by e-mail, which parameters
@@ -230,7 +232,8 @@ async def test_every_answer_conforms_to_the_api_description(
             *LENGTH,
             *shown,
             cwd=tmp_path,
-            env=dict(os.environ) | {"SCHEMATHESIS_HOOKS": str(FORMATS)},  # noqa: TID251 - handed on
+            env=dict(os.environ)  # noqa: TID251 - handed on
+            | {"SCHEMATHESIS_HOOKS": str(FORMATS), "HYPOTHESIS_STORAGE_DIRECTORY": str(TABLES)},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
         )
