@@ -7,8 +7,9 @@ no longer needed, fails like a file that is too long.
 import ast
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import pytest
 
@@ -33,17 +34,67 @@ WIDER_PORTS: Final[dict[str, int]] = {
 }
 
 
-def modules() -> Iterator[tuple[str, Path]]:
-    for tree in (SERVICE, *PACKAGES):
-        for path in sorted(tree.rglob("*.py")):
-            if "node_modules" not in path.parts:
-                yield path.relative_to(tree).as_posix(), path
+@cache
+def modules() -> list[tuple[str, Path]]:
+    return [
+        (path.relative_to(tree).as_posix(), path)
+        for tree in (SERVICE, *PACKAGES)
+        for path in sorted(tree.rglob("*.py"))
+        if "node_modules" not in path.parts
+    ]
 
 
-def definitions() -> Iterator[tuple[str, ast.AST]]:
-    for name, path in modules():
-        for node in ast.walk(ast.parse(path.read_text())):
-            yield name, node
+class Part(NamedTuple):
+    """A function, class or import; *bases* and *methods* are those of a class."""
+
+    where: str
+    kind: type[ast.stmt]
+    lines: int
+    bases: tuple[str, ...]
+    methods: frozenset[str]
+
+
+FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
+IMPORTS: Final = (ast.Import, ast.ImportFrom)
+
+
+@cache
+def parts() -> list[Part]:
+    """Return the functions, classes and imports of all modules."""
+    return [
+        _part(name, node)
+        for name, path in modules()
+        for node in _within(ast.parse(path.read_text()).body)
+        if isinstance(node, (*FUNCTIONS, *IMPORTS, ast.ClassDef))
+    ]
+
+
+def _part(module: str, node: ast.stmt) -> Part:
+    assert node.end_lineno is not None
+    bases = _bases(node) if isinstance(node, ast.ClassDef) else ()
+    methods = _methods_of(node) if isinstance(node, ast.ClassDef) else frozenset()
+    where = f"{module}:{getattr(node, 'name', '')}"
+    return Part(where, type(node), node.end_lineno - node.lineno + 1, bases, methods)
+
+
+def _bases(node: ast.ClassDef) -> tuple[str, ...]:
+    names = [base.value if isinstance(base, ast.Subscript) else base for base in node.bases]
+    return tuple(name.id for name in names if isinstance(name, ast.Name))
+
+
+def _methods_of(node: ast.ClassDef) -> frozenset[str]:
+    return frozenset(each.name for each in node.body if isinstance(each, FUNCTIONS))
+
+
+def _within(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Yield each statement of *body*, and the statements in it; no expression has statements."""
+    for each in body:
+        yield each
+        blocks = (getattr(each, name, None) for name in ("body", "orelse", "finalbody"))
+        for block in blocks:
+            yield from _within(block or [])
+        for part in (*getattr(each, "handlers", ()), *getattr(each, "cases", ())):
+            yield from _within(part.body)
 
 
 def file_lines() -> dict[str, int]:
@@ -52,11 +103,9 @@ def file_lines() -> dict[str, int]:
 
 def function_lines() -> dict[str, int]:
     lines: dict[str, int] = {}
-    for name, node in definitions():
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            assert node.end_lineno is not None
-            where = f"{name}:{node.name}"
-            lines[where] = max(lines.get(where, 0), node.end_lineno - node.lineno + 1)
+    for part in parts():
+        if part.kind in FUNCTIONS:
+            lines[part.where] = max(lines.get(part.where, 0), part.lines)
     return lines
 
 
@@ -68,27 +117,21 @@ def folder_files() -> dict[str, int]:
 def port_methods() -> dict[str, int]:
     """Return the number of methods of each port, with methods inherited from other ports."""
     ports = [
-        (f"{name}:{node.name}", node)
-        for name, node in definitions()
-        if isinstance(node, ast.ClassDef)
-        and "Protocol" in _bases(node)
-        and not name.startswith("mintscope_client/")  # it is independent: it has its own Clock
+        part
+        for part in parts()
+        if part.kind is ast.ClassDef
+        and "Protocol" in part.bases
+        and not part.where.startswith("mintscope_client/")  # it is independent: own Clock
     ]
-    by_name = {node.name: node for _, node in ports}
+    by_name = {part.where.partition(":")[2]: part for part in ports}
     assert len(by_name) == len(ports), "expected each port to have a name of its own"
-    return {where: len(_methods(node, by_name)) for where, node in ports}
+    return {part.where: len(_methods(part, by_name)) for part in ports}
 
 
-def _methods(port: ast.ClassDef, ports: dict[str, ast.ClassDef]) -> set[str]:
-    own = {
-        part.name for part in port.body if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef)
-    }
-    return own.union(*(_methods(ports[base], ports) for base in _bases(port) if base in ports))
-
-
-def _bases(node: ast.ClassDef) -> list[str]:
-    names = [base.value if isinstance(base, ast.Subscript) else base for base in node.bases]
-    return [name.id for name in names if isinstance(name, ast.Name)]
+def _methods(port: Part, ports: dict[str, Part]) -> frozenset[str]:
+    return port.methods.union(
+        *(_methods(ports[base], ports) for base in port.bases if base in ports)
+    )
 
 
 @pytest.mark.parametrize(
@@ -118,16 +161,9 @@ def test_the_number_of_folders_is_limited() -> None:
 
 def test_imports_are_a_small_part_of_all_lines() -> None:
     """To save lines, a file that uses many names of a module imports the module."""
-    lines = imports = 0
-    for _, path in modules():
-        text = path.read_text()
-        lines += len(text.splitlines())
-        for node in ast.walk(ast.parse(text)):
-            if isinstance(node, ast.Import | ast.ImportFrom):
-                assert node.end_lineno is not None
-                imports += node.end_lineno - node.lineno + 1
+    imports = sum(part.lines for part in parts() if part.kind in IMPORTS)
 
-    assert imports / lines <= IMPORTS_SHARE_MAX
+    assert imports / sum(file_lines().values()) <= IMPORTS_SHARE_MAX
 
 
 def test_the_engine_is_chosen_in_one_module() -> None:
