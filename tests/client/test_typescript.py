@@ -25,6 +25,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "packages" / "client-ts"
 NODE = Path(sys.executable).parent / "node"
 OURS = "--skipDefaultLibCheck"  # TypeScript's own libraries are checked by their authors
+# So are the types of Node. This leaves out all files of types, so it is for sources only.
+SOURCES_ONLY = "--skipLibCheck"
 SERIES = ("candles", "indicators", "swaps")
 
 pytestmark = pytest.mark.process
@@ -67,7 +69,7 @@ async def test_the_client_has_the_types_of_the_service_and_passes_its_tests(
         "-o",
         "src/openapi.ts",
     )
-    await run(package, str(tools / "typescript/bin/tsc"), "--noEmit", OURS)
+    await run(package, str(tools / "typescript/bin/tsc"), "--noEmit", SOURCES_ONLY)
     async with listening(service.app) as url:
         await run(
             package,
