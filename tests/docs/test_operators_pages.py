@@ -1,6 +1,7 @@
 """The pages for operators name the settings, metrics, log events and files that the code has."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,7 +29,10 @@ def metrics() -> Iterator[str]:
 def log_events() -> Iterator[str]:
     """Yield the first argument of every call like `log.info("event", ...)` in the package."""
     for path in (ROOT / "src").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
+        text = path.read_text()
+        if not re.search(r"\blog\b", text, re.IGNORECASE):
+            continue
+        for node in ast.walk(ast.parse(text)):
             if (
                 isinstance(node, ast.Call)
                 and isinstance(node.func, ast.Attribute)
