@@ -21,7 +21,8 @@ from mintscope import __version__
 from mintscope.app.config.config import MetricsConfig
 from mintscope.app.config.groups import Config
 from mintscope.app.engine import is_shared
-from mintscope.app.running.processes import Backoff, commit
+from mintscope.app.running.commit import commit
+from mintscope.app.running.processes import Backoff
 from mintscope.kit.checks import Attempts, Check, CheckWatch, Keep, result_of
 from mintscope.kit.clock import Clock
 from mintscope.kit.errors import ServiceUnavailable

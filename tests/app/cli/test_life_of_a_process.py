@@ -12,7 +12,7 @@ import apsw
 import pytest
 
 from mintscope import __version__
-from mintscope.app.running.processes import commit
+from mintscope.app.running.commit import commit
 from mintscope.app.stores.folder import MONEY_FILE
 from support.processes.api_process import api_process, settings
 from support.processes.listening import addresses_in, json_lines

@@ -228,7 +228,7 @@ app = typer.Typer(
 
 def _print_version(*, wanted: bool) -> None:
     if wanted:
-        from mintscope.app.running.processes import commit  # noqa: PLC0415 - loads msgspec
+        from mintscope.app.running.commit import commit  # noqa: PLC0415 - only for this option
 
         built_from = commit()
         print(f"mintscope {__version__}" + (f" ({built_from})" if built_from else ""))

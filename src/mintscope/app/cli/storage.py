@@ -20,7 +20,7 @@ from mintscope.app.config.groups import Config
 from mintscope.app.config.load import UnusableSecretFile, read_secret
 from mintscope.app.engine import engine_of
 from mintscope.app.following import kept_list
-from mintscope.app.running.processes import commit
+from mintscope.app.running.commit import commit
 from mintscope.app.stores import backups
 from mintscope.app.stores import stores as installation
 from mintscope.app.stores.copying import Progress, copy_installation, has_password

@@ -24,6 +24,7 @@ from mintscope.app.cli.output import stop
 from mintscope.app.config.groups import Config
 from mintscope.app.config.load import Loaded, load, settings
 from mintscope.app.engine import is_shared
+from mintscope.app.running.commit import commit
 from mintscope.app.running.logging import (
     configure_logging,
     logging_uncaught,
@@ -38,7 +39,6 @@ from mintscope.app.running.processes import (
     Reread,
     Sibling,
     bind,
-    commit,
     held,
 )
 from mintscope.kit.clock import SystemClock

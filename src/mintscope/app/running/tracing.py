@@ -10,7 +10,8 @@ import msgspec
 from mintscope import __version__
 from mintscope.app.config.groups import TracingConfig
 from mintscope.app.engine import extra
-from mintscope.app.running.processes import Sibling, commit
+from mintscope.app.running.commit import commit
+from mintscope.app.running.processes import Sibling
 from mintscope.kit.checks import Check
 from mintscope.kit.clock import Clock
 from mintscope.kit.errors import ServiceUnavailable

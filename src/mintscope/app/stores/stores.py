@@ -20,7 +20,7 @@ from mintscope import __version__
 from mintscope.app.config.config import ApiConfig, Section
 from mintscope.app.config.groups import Config
 from mintscope.app.engine import engine_of, is_shared
-from mintscope.app.running.processes import commit
+from mintscope.app.running.commit import commit
 from mintscope.app.stores import folder
 from mintscope.app.stores.copying import (
     FILES,
