@@ -3,8 +3,6 @@
 import unicodedata
 from typing import Final, NewType
 
-from email_validator import EmailNotValidError, validate_email
-
 from mintscope.kit.errors import Undecodable, parsed_by_others
 
 EmailAddress = NewType("EmailAddress", str)
@@ -25,6 +23,11 @@ def parse_email(text: str) -> EmailAddress:
         raise UnusableEmailAddress(
             f"expected at most {EMAIL_LENGTH_MAX} characters; there were {len(normal)}"
         )
+    from email_validator import (  # noqa: PLC0415 - its patterns take 20 ms, most commands need none
+        EmailNotValidError,
+        validate_email,
+    )
+
     try:
         with parsed_by_others():
             parts = validate_email(
