@@ -250,8 +250,9 @@ def root(
     ] = False,
 ) -> None:
     """Before any command runs, attach the process to its parent if requested."""
-    # `main` has disabled garbage collections during the imports.
-    gc.enable()
+    if not gc.isenabled():  # by `main`, not in a test that calls a command
+        gc.freeze()  # imported objects stay until the end, so no collection needs to look at them
+        gc.enable()
     if attached:
         from mintscope.app.running.tracing import Siblings  # noqa: PLC0415 - loads the metrics
 

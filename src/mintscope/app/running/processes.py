@@ -1,5 +1,6 @@
-"""Shared parts of processes: reloads of settings, waits before restarts, locks."""
+"""Shared parts of processes: reloads of settings, imports, waits before restarts, locks."""
 
+import gc
 import signal
 from asyncio import get_running_loop
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -114,6 +115,20 @@ class Backoff:
         wait_s = min(FIRST_S * 2.0 ** min(self._failures, DOUBLINGS_MAX), LONGEST_S)
         self._failures += 1
         return wait_s
+
+
+@contextmanager
+def loading() -> Iterator[None]:
+    """Disable garbage collections during the block, which imports modules.
+
+    Later collections exclude all objects that exist at the end of the block.
+    """
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def held(config: Config, role: str, *, patience_s: float = 0.0) -> AbstractContextManager[None]:

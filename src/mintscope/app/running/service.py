@@ -17,6 +17,7 @@ from mintscope.app.config.groups import Config
 from mintscope.app.config.load import load
 from mintscope.app.config.values import in_url
 from mintscope.app.running.logging import announce
+from mintscope.app.running.processes import loading
 from mintscope.app.running.serve import IsNew, living
 from mintscope.app.running.tracing import Siblings
 from mintscope.kit.credentials import CredentialKind
@@ -30,7 +31,8 @@ app = typer.Typer()
 @app.command()
 def ingest(*, config: ConfigFile = None, is_new: IsNew = False) -> None:
     """Read the chain and write the market; one process per installation."""
-    from mintscope.app.ingest import run_ingest  # noqa: PLC0415 - each command loads its own parts
+    with loading():
+        from mintscope.app.ingest import run_ingest  # noqa: PLC0415 - each loads its own parts
 
     loaded = configured(config)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # ignored until the handler is set
@@ -113,7 +115,8 @@ def api(
     ] = False,
 ) -> None:
     """Serve clients: the API and the pages."""
-    from mintscope.app.api import run_api  # noqa: PLC0415 - 20 MB that ingest does not need
+    with loading():
+        from mintscope.app.api import run_api  # noqa: PLC0415 - 20 MB that ingest does not need
 
     siblings: Siblings = context.obj or Siblings(has_parent=False)
     siblings.is_restart = again
@@ -184,7 +187,8 @@ def mcp(
     The command ends when its input ends.  The service adds up the costs of calls, and refuses calls
     that would cost more than you allow.
     """
-    from mintscope.app.mcp import CannotBridge, run_bridge  # noqa: PLC0415 - loads the server's
+    with loading():
+        from mintscope.app.mcp import CannotBridge, run_bridge  # noqa: PLC0415 - loads the server's
 
     credential = _credential(credential_file)
     try:
