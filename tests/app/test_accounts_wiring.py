@@ -7,7 +7,7 @@ import pytest
 from mintscope.app.accounts import open_accounts
 from mintscope.app.config.config import AccountsConfig, MailConfig
 from mintscope.app.config.groups import Config
-from mintscope.app.site import origins_of, resource_origin
+from mintscope.app.config.values import origins_of, resource_origin
 from mintscope.app.stores.stores import open_money
 from mintscope.app.web_api import ACCOUNTS, EXCHANGE, KEY, SIGNUP, limits_of_accounts
 from mintscope.kit.clock import ManualClock

@@ -37,8 +37,8 @@ def test_error_codes_equal_those_of_the_service() -> None:
 
 def test_names_and_numbers_equal_those_of_the_service() -> None:
     named = {
-        headers: ("PAYMENT_REQUIRED", "PAYMENT_SIGNATURE", "AMOUNT_MAX"),
-        envelope: ("SCHEME", "TOKEN_PROGRAM"),
+        headers: ("PAYMENT_REQUIRED", "PAYMENT_SIGNATURE"),
+        envelope: ("SCHEME", "TOKEN_PROGRAM", "AMOUNT_MAX"),
         finality_meter: ("INVALID_PARAMS", "CONFIRMED", "FINALIZED"),
         pace: ("BLOCKHASH_BLOCKS",),
     }

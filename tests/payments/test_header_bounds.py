@@ -8,9 +8,8 @@ import pytest
 
 from mintscope.kit.errors import InvalidPayment
 from mintscope.kit.primitives import Wallet
-from mintscope.payments.protocol.envelope import RefusalReason, Requirement, Resource
+from mintscope.payments.protocol.envelope import AMOUNT_MAX, RefusalReason, Requirement, Resource
 from mintscope.payments.protocol.headers import (
-    AMOUNT_MAX,
     HEADER_BYTES_MAX,
     IDENTIFIER,
     PAYMENT_REQUIRED,

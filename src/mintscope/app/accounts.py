@@ -29,7 +29,6 @@ from typing import Final, TypeAlias, TypedDict
 from urllib.parse import urlsplit
 
 import structlog
-from aiosmtplib import SMTPException
 
 from mintscope.accounts.changes import AccountDeletion, AddressChanges
 from mintscope.accounts.factor_rows import WAIT_MS, passkeys_at
@@ -52,10 +51,10 @@ from mintscope.accounts.wallets.credits import AccountCredits, Wallets, notify_o
 from mintscope.alerts.alert import SignalId
 from mintscope.alerts.alerts import TESTS, ReadSymbols, no_symbols
 from mintscope.alerts.queue_store import SqlWebhookQueue
-from mintscope.app.config.config import MailConfig
 from mintscope.app.config.groups import Config
 from mintscope.app.config.values import is_loopback
 from mintscope.app.following import make_signals
+from mintscope.app.mail import NAME, transport_of
 from mintscope.app.web_site import WebParts
 from mintscope.kit.clock import Clock
 from mintscope.kit.errors import ServiceUnavailable
@@ -194,8 +193,6 @@ def _forget(rows: AccountRows, before: UnixMs, now: UnixMs, first_day: int) -> b
     )
 
 
-NAME: Final = "mintscope"
-
 Compose: TypeAlias = Callable[[Draft], Email]
 
 log = structlog.get_logger()
@@ -296,7 +293,7 @@ async def open_accounts(  # noqa: PLR0913 - one argument for each thing that can
             mailbox=ShownOutbox(outbox, write) if config.mail.delivery == "page" else None,
             delivery=delivery.Delivery(
                 outbox=outbox,
-                transport=_transport(config.mail, clock),
+                transport=transport_of(config.mail, clock),
                 compose=write,
                 clock=clock,
                 per_hour_max=config.mail.per_hour_max,
@@ -332,40 +329,3 @@ def _origins(origin: str) -> list[str]:
 def open_hasher() -> AbstractContextManager[Hasher]:
     """Return a context manager of the password hasher; its threads end with the block."""
     return closing(Argon2Hasher())
-
-
-def _transport(mail: MailConfig, clock: Clock) -> delivery.Transport | None:
-    """Return the transport of e-mails; None if e-mails are neither sent nor shown.
-
-    Without a transport, e-mails stay in the outbox, and are given up after three days.
-    """
-    if mail.delivery == "smtp":
-        return delivery.SmtpTransport(mail_server_of(mail), clock)
-    return delivery.PageTransport() if mail.delivery == "page" else None
-
-
-async def mail_server_trouble(mail: MailConfig) -> str | None:
-    """Return the reason why the mail server is unusable; None if it is usable.
-
-    Connects, and starts TLS and signs in as configured, but sends no e-mail.
-    """
-    try:
-        async with delivery.connected(mail_server_of(mail)) as client:
-            await client.noop()
-    except (SMTPException, OSError, ValueError) as error:
-        return " ".join(str(error).split()) or "no answer in time"
-    return None
-
-
-def mail_server_of(mail: MailConfig) -> delivery.MailServer:
-    """Return the mail server in the settings *mail*."""
-    return delivery.MailServer(
-        host=mail.host,
-        port=mail.port,
-        security=mail.security,
-        username=mail.username,
-        password="" if mail.password is None else mail.password.get_secret_value(),
-        sender=mail.sender,
-        name=NAME,
-        timeout_s=mail.timeout_s,
-    )

@@ -14,6 +14,7 @@ from mintscope.alerts.alerts import ReadSymbols
 from mintscope.app.accounts import Accounts, open_accounts
 from mintscope.app.config.config import ApiConfig
 from mintscope.app.config.groups import Config
+from mintscope.app.config.values import origins_of, resource_origin
 from mintscope.app.following import (
     StatusReader,
     age_rules,
@@ -39,7 +40,7 @@ from mintscope.app.running.logging import set_level
 from mintscope.app.running.operating import operating
 from mintscope.app.running.processes import Apply, Reread, bind, held, reloading
 from mintscope.app.running.tracing import Siblings, tracing
-from mintscope.app.site import Pages, credit_sales, origins_of, resource_origin, write_open_refusal
+from mintscope.app.site import Pages, credit_sales, write_open_refusal
 from mintscope.app.sources import holders_of
 from mintscope.app.stores.backups import watch
 from mintscope.app.stores.stores import (

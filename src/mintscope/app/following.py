@@ -27,7 +27,6 @@ from mintscope.api.routes import LISTS, ListParts
 from mintscope.app.config.config import ApiConfig
 from mintscope.app.config.groups import Config, SignalsConfig
 from mintscope.app.maintenance import running
-from mintscope.app.mcp import has_mcp
 from mintscope.app.payments import Sales
 from mintscope.app.running.kernels import load_api_kernels, telling_what_is_compiled
 from mintscope.app.stores.market import Market
@@ -375,5 +374,5 @@ def market_parts(  # noqa: PLR0913, PLR0917 - one argument for each part
         free_views_per_day=config.web.free_views_per_day,
         tracks_per_day=config.web.tracks_per_day,
         live_pages_max=config.web.live_pages_max,
-        has_mcp=has_mcp(config.mcp),
+        has_mcp=config.mcp.is_served,
     )

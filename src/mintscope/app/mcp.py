@@ -4,7 +4,6 @@ import gc
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from importlib.util import find_spec
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -20,11 +19,6 @@ from mintscope.mcp.budget import HEADER, UnreadableBudget, read_budget
 from mintscope.mcp.calls import PATH, create_endpoint, create_mcp
 
 
-def has_mcp(config: McpConfig) -> bool:
-    """Return whether MCP clients are served: whether MCP is enabled and the extra is installed."""
-    return config.enabled and find_spec("mcp") is not None
-
-
 @asynccontextmanager
 async def with_mcp(  # noqa: PLR0913, PLR0917 - one argument for each part
     config: McpConfig, app: ASGIApp, api: ASGIApp, limits: AddressLimits, limit: Limit, clock: Clock
@@ -33,7 +27,7 @@ async def with_mcp(  # noqa: PLR0913, PLR0917 - one argument for each part
 
     limit   the limit of MCP messages from one address; the API also counts the requests of tools
     """
-    if not has_mcp(config):
+    if not config.is_served:
         yield app
         return
     # The package is loaded for the first client, after the objects of the start were frozen.

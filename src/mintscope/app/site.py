@@ -17,7 +17,7 @@ from mintscope.api.failures import write_refusal
 from mintscope.api.x402 import bundle_resource
 from mintscope.app.accounts import Accounts
 from mintscope.app.config.config import WebConfig
-from mintscope.app.config.values import in_url, is_loopback
+from mintscope.app.config.values import origins_of
 from mintscope.app.web_api import CORS
 from mintscope.app.web_site import create_web
 from mintscope.credits.ledger import CreditLedger
@@ -31,8 +31,6 @@ from mintscope.mcp.calls import CORS as MCP_CORS
 from mintscope.payments.merchant import Merchant
 from mintscope.site.render import NO_OPERATOR, Features
 from mintscope.site.sales.selling import CreditSales
-
-EVERY_ADDRESS: Final = ("0.0.0.0", "::")  # noqa: S104 - read, not bound
 
 log = structlog.get_logger()
 API_PREFIXES: Final = ("/v1/", "/api/", "/.well-known/", "/client/")
@@ -191,23 +189,3 @@ def described(api: ASGIApp, origin: str) -> Callable[[], Mapping[str, Any]] | No
         return None
     operations = [route for route in api.router if isinstance(route, Operation)]
     return partial(describe, operations, Identity(origin=origin))
-
-
-def origins_of(configured: str | None, host: str, port: int) -> list[str]:
-    """Return the origins of the pages: the configured one, or else those of *host* and *port*.
-
-    If *host* stands for every address, 127.0.0.1 takes its place.  If the host is loopback, an
-    origin with localhost follows.  Links in e-mails start with the first origin.
-    """
-    if configured is not None:
-        return [configured]
-    if host in EVERY_ADDRESS:
-        host = "127.0.0.1"
-    named = in_url(host)
-    names = [named, "localhost"] if is_loopback(host) else [named]
-    return [f"http://{name}:{port}" for name in dict.fromkeys(names)]
-
-
-def resource_origin(configured: str | None, host: str, port: int) -> str:
-    """Return the origin of resources for sale: the configured one, or else that of the listener."""
-    return configured or f"http://{in_url(host)}:{port}"

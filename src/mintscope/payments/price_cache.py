@@ -25,7 +25,7 @@ from mintscope.payments.pricing import (
     TokenMarket,
     is_jump,
 )
-from mintscope.payments.protocol.headers import AMOUNT_MAX
+from mintscope.payments.protocol.envelope import AMOUNT_MAX
 from mintscope.solana.blocks import DOLLARS, LAMPORTS_PER_SOL, WSOL
 
 RETRY_S: Final = 5.0  # seconds until a source that had no price is read again

@@ -25,7 +25,6 @@ from aiosmtplib import (
     SMTPRecipientsRefused,
     SMTPResponseException,
 )
-from email_validator import validate_email
 from typing_extensions import override
 
 from mintscope.accounts.mail.email import Draft, Email
@@ -169,6 +168,8 @@ def ascii_address(address: str) -> str:
     """Return *address* with its domain in ASCII.  Raises ValueError unless it is one address."""
     if PLAIN.fullmatch(address):
         return address
+    from email_validator import validate_email  # noqa: PLC0415 - loads in 20 ms, rarely needed
+
     parts = validate_email(address, check_deliverability=False, allow_smtputf8=False)
     assert parts.ascii_email is not None, "without SMTPUTF8 there is no other"
     return parts.ascii_email

@@ -20,8 +20,7 @@ from typing_extensions import override
 from mintscope.app.cli.output import refusing
 from mintscope.kit.errors import InvalidTokenAddress
 from mintscope.kit.primitives import Mint, Wallet, parse_mint
-from mintscope.payments.protocol.envelope import MAINNET, TOKEN_PROGRAM
-from mintscope.payments.protocol.headers import AMOUNT_MAX
+from mintscope.payments.protocol.envelope import AMOUNT_MAX, MAINNET, TOKEN_PROGRAM
 from mintscope.solana.blocks import USDC
 from mintscope_client.auth import PaymentAuth
 from mintscope_client.buyer import BoughtCredits, Buyer

@@ -1,6 +1,7 @@
 """More sections of the configuration, and `Config`, which has all sections."""
 
 from decimal import Decimal
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
@@ -284,6 +285,11 @@ class McpConfig(Section):
 
     enabled: bool = True
     """Serve MCP clients, if the extra `mcp` is installed."""
+
+    @property
+    def is_served(self) -> bool:
+        """Whether MCP clients are served: whether MCP is enabled and the extra is installed."""
+        return self.enabled and find_spec("mcp") is not None
 
 
 PREFIX: Final = "MINTSCOPE_"

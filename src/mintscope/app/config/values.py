@@ -18,6 +18,7 @@ from mintscope.kit.time import DAY_S
 from mintscope.payments.protocol.envelope import TOKEN_2022_PROGRAM, TOKEN_PROGRAM
 from mintscope_client.keypair import parse_keypair
 
+EVERY_ADDRESS: Final = ("0.0.0.0", "::")  # noqa: S104 - read, not bound
 CALLS_PER_DAY_MIN: Final = 1_000  # with fewer calls, a day could pass before a backfill begins
 _HEAD: Final = "(?:[0-9a-f]{16}|[0-9a-f]{2})"
 PROGRAM: Final = re.compile(
@@ -259,3 +260,23 @@ def is_loopback(host: str) -> bool:
 def in_url(host: str) -> str:
     """Return *host* in URL form: an IPv6 address is in brackets."""
     return f"[{host}]" if ":" in host else host
+
+
+def origins_of(configured: str | None, host: str, port: int) -> list[str]:
+    """Return the origins of the pages: the configured one, or else those of *host* and *port*.
+
+    If *host* stands for every address, 127.0.0.1 takes its place.  If the host is loopback, an
+    origin with localhost follows.  Links in e-mails start with the first origin.
+    """
+    if configured is not None:
+        return [configured]
+    if host in EVERY_ADDRESS:
+        host = "127.0.0.1"
+    named = in_url(host)
+    names = [named, "localhost"] if is_loopback(host) else [named]
+    return [f"http://{name}:{port}" for name in dict.fromkeys(names)]
+
+
+def resource_origin(configured: str | None, host: str, port: int) -> str:
+    """Return the origin of resources for sale: the configured one, or else that of the listener."""
+    return configured or f"http://{in_url(host)}:{port}"

@@ -19,13 +19,11 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from mintscope.app.accounts import mail_server_trouble
 from mintscope.app.config.groups import Config
-from mintscope.app.config.values import in_url, is_loopback
+from mintscope.app.config.values import in_url, is_loopback, origins_of
 from mintscope.app.doctor.directories import Expected, ServiceSilent, Visitor, look
 from mintscope.app.doctor.finding import Finding, fail, ok, warn
-from mintscope.app.mcp import has_mcp
-from mintscope.app.site import origins_of
+from mintscope.app.mail import mail_server_trouble
 from mintscope.app.stores.backups import newest
 from mintscope.app.stores.stores import OTHERS, engine_version, expect_pepper, pepper_file, place_of
 from mintscope.kit.clock import Clock, SystemClock
@@ -302,7 +300,7 @@ def check_surfaces(config: Config) -> Iterator[Finding]:
         has_sales=config.payments.enabled,
         has_contact=config.api.contact is not None,
         has_pages=config.web.enabled,
-        has_mcp=has_mcp(config.mcp),
+        has_mcp=config.mcp.is_served,
     )
     found = []
     try:

@@ -129,6 +129,8 @@ Resource = NewType("Resource", str)  # path and query, as in "/v1/credits/purcha
 
 _KIND_PARTS: Final = 3  # parts of the path of a kind, and the empty part before the first slash
 MAINNET: Final = "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp"
+# The largest integer of the database; amounts on the chain go up to 2**64 - 1.
+AMOUNT_MAX: Final = 2**63 - 1
 SCHEME: Final = "exact"
 TOKEN_PROGRAM: Final = Wallet("TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA")
 TOKEN_2022_PROGRAM: Final = Wallet("TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb")

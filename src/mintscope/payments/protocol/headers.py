@@ -24,6 +24,7 @@ from x402.schemas import (
 from mintscope.kit.errors import InvalidPayment, Undecodable, parsed_by_others
 from mintscope.kit.primitives import Wallet
 from mintscope.payments.protocol.envelope import (
+    AMOUNT_MAX,
     SCHEME,
     TRANSACTION_VERSIONS,
     RefusalReason,
@@ -54,8 +55,6 @@ PAYMENT_REQUIRED: Final = "PAYMENT-REQUIRED"
 PAYMENT_SIGNATURE: Final = "PAYMENT-SIGNATURE"
 PAYMENT_RESPONSE: Final = "PAYMENT-RESPONSE"
 HEADER_BYTES_MAX: Final = 8 * 1024
-# The largest integer of the database; amounts on the chain go up to 2**64 - 1.
-AMOUNT_MAX: Final = 2**63 - 1
 VERSION: Final = 2
 IDENTIFIER: Final = "payment-identifier"
 BAZAAR: Final = "bazaar"
