@@ -16,9 +16,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import (
-    AbstractContextManager,
     asynccontextmanager,
-    closing,
     contextmanager,
     nullcontext,
     suppress,
@@ -38,7 +36,6 @@ from mintscope.accounts.mail import delivery
 from mintscope.accounts.mail.email import Draft, Email
 from mintscope.accounts.mail.outbox import Outbox
 from mintscope.accounts.mail.templates import EmailWithoutLink, compose
-from mintscope.accounts.passwords import Argon2Hasher
 from mintscope.accounts.people import People
 from mintscope.accounts.rows import AccountRows, AccountStore
 from mintscope.accounts.second_step import SecondStep
@@ -55,6 +52,7 @@ from mintscope.app.config.groups import Config
 from mintscope.app.config.values import is_loopback
 from mintscope.app.following import make_signals
 from mintscope.app.mail import NAME, transport_of
+from mintscope.app.stores.passwords import open_hasher
 from mintscope.app.web_site import WebParts
 from mintscope.kit.clock import Clock
 from mintscope.kit.errors import ServiceUnavailable
@@ -324,8 +322,3 @@ def _origins(origin: str) -> list[str]:
     port = "" if parts.port is None else f":{parts.port}"
     # A passkey belongs to a host name; an IP address is not accepted.
     return [origin, f"{parts.scheme}://localhost{port}"]
-
-
-def open_hasher() -> AbstractContextManager[Hasher]:
-    """Return a context manager of the password hasher; its threads end with the block."""
-    return closing(Argon2Hasher())

@@ -16,7 +16,6 @@ from mintscope.accounts.signups.application import (
 )
 from mintscope.accounts.signups.reviews import Reviews
 from mintscope.accounts.user import WeakPassword, expect_password
-from mintscope.app.accounts import open_hasher
 from mintscope.app.cli.config import ConfigFile
 from mintscope.app.cli.output import (
     LINES,
@@ -31,6 +30,7 @@ from mintscope.app.cli.output import (
     visible,
 )
 from mintscope.app.cli.stores import with_reviews
+from mintscope.app.stores.passwords import open_hasher
 from mintscope.kit.audit import COMMAND_LINE, UserId
 
 ALL: Final = "all"
