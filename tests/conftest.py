@@ -23,6 +23,7 @@ from mintscope.kit.http.response import Bounds
 from support import order
 from support.processes.served import served
 from support.scenes import postgres
+from support.scenes.lasting_connections import connect_quickly
 from support.scenes.payments.quick_machines import make_machines_quickly
 from support.scenes.people.quick_passwords import hash_quickly
 from support.scenes.quick_stores import migrate_quickly
@@ -65,6 +66,7 @@ hash_quickly()
 make_machines_quickly()
 migrate_quickly()
 postgres.be_patient()
+connect_quickly()
 
 gc.disable()  # until the tests are collected, because all these objects stay
 

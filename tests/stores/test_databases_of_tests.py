@@ -1,11 +1,13 @@
 """Each test gets a PostgreSQL database like a new one, whatever an earlier test left in it."""
 
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
 import psycopg
 import pytest
 
+from mintscope.kit.sql.postgres import PREPARED_AFTER, PostgresDatabase
 from support.scenes import postgres
 from support.scenes.postgres import GIVEN_AGAIN, forget_those_in, server
 
@@ -38,6 +40,12 @@ OTHERWISE: Final = {
     END $$""",
     "rows by the megabyte": GROWN,
 }
+PID: Final = "SELECT pg_backend_pid()"
+# Prepared statements of the service, and temporary tables, in this session.
+KEPT: Final = """
+SELECT (SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE 'SELECT $1%')
+       + (SELECT count(*) FROM pg_class WHERE relpersistence = 't' AND relkind = 'r')
+"""
 
 
 def url_in(folder: Path) -> str:
@@ -108,6 +116,38 @@ def test_connections_and_their_locks_end_before_a_database_is_reused(tmp_path: P
     with psycopg.connect(dsn_in(after)) as connection:
         connection.execute("LOCK TABLE pepper NOWAIT")
         assert connection.execute("SELECT pg_try_advisory_lock(7)").fetchall() == [(True,)]
+
+
+def test_a_session_is_used_again_by_a_later_connection_and_is_like_new(tmp_path: Path) -> None:
+    dsn = dsn_in(tmp_path)
+    with closing(PostgresDatabase(dsn, statement_ms=7_000)) as before:
+        pid = before.execute(PID).get
+        for _ in range(PREPARED_AFTER + 1):
+            before.execute("SELECT ?::bigint", (1,))
+        before.execute("SELECT pg_advisory_lock(7)")
+        before.execute("SET search_path = other")
+        before.execute("CREATE TEMPORARY TABLE more (n bigint)")
+        kept = before.execute(KEPT).get
+    with closing(PostgresDatabase(dsn)) as after, psycopg.connect(dsn) as other:
+        assert after.execute(PID).get == pid
+        assert after.execute("SHOW search_path").get == '"$user", public'
+        assert after.execute("SHOW statement_timeout").get == "5s"
+        assert other.execute("SELECT pg_try_advisory_lock(7)").fetchall() == [(True,)]
+        assert (kept, after.execute(KEPT).get) == (2, 0)
+
+
+def test_a_session_that_was_in_a_transaction_or_ended_is_not_used_again(tmp_path: Path) -> None:
+    dsn = dsn_in(tmp_path)
+    pids = []
+    for left in ("BEGIN", "SELECT 1"):
+        with closing(PostgresDatabase(dsn)) as database:
+            pids.append(database.execute(PID).get)
+            database.execute(left)
+    with psycopg.connect(dsn) as other:
+        other.execute("SELECT pg_terminate_backend(%s, 5000)", (pids[1],))
+    with closing(PostgresDatabase(dsn)) as database:
+        pids.append(database.execute(PID).get)
+    assert len(set(pids)) == len(pids)
 
 
 @pytest.mark.process

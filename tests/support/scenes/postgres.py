@@ -4,7 +4,8 @@ Databases with only money, of which tests/spec has thousands, are reused for the
 their rows and sequences were reset to those of a new database. A copy of a database takes five
 times as long. A database whose schema or settings differ, or that has grown, is removed instead. So
 is each database with a market: in an emptied market, new rows are stored in another order, and
-tests that compare engines would detect this.
+tests that compare engines would detect this. The idle sessions of a reused database stay open, too:
+see `lasting_connections`.
 """
 
 import atexit
@@ -26,6 +27,7 @@ from mintscope.kit.sql import postgres as served
 from mintscope.kit.sql.migrating import migrate
 from mintscope.kit.sql.postgres import PostgresDatabase
 from support.processes.servers import PostgresServer
+from support.scenes.lasting_connections import LastingConnection
 
 KINDS: Final = ("money", "market", "limits")
 GIVEN_AGAIN: Final = ("money",)
@@ -41,7 +43,7 @@ SELECT relname, pg_relation_size(oid) FROM pg_class
 """
 END_OTHERS: Final = """
 SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
- WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()
+ WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> ALL(%s)
 """
 # Each catalog row has the number of the transaction that wrote it, so any change of a schema, right
 # or setting of a database changes the numbers or their count.
@@ -160,15 +162,17 @@ class _Copy:
             _connected.add(self.name)
             self._connection = psycopg.connect(_dsn(self.name), autocommit=True)
             atexit.register(self._connection.close)
+            LastingConnection.databases.add((server().port, self.name))
             self._connection.execute("SET lock_timeout = '5s'")
             self._schema = self._connection.execute(SCHEMA.encode()).fetchall()
 
     def is_as_new(self) -> bool:
-        """End other connections and restore the rows; return whether the copy is like new."""
+        """End connections in use and restore the rows; return whether the copy is like new."""
         if self._connection is None:
             return False
         with suppress(psycopg.Error):
-            self._connection.execute(END_OTHERS)
+            idle = LastingConnection.pids_in(server().port, self.name)
+            self._connection.execute(END_OTHERS, ([self._connection.info.backend_pid, *idle],))
             sizes = dict(self._connection.execute(SIZES).fetchall())
             if sum(sizes.values()) <= BYTES_MAX:
                 self._connection.execute(self._restoring([*sizes]))
@@ -177,6 +181,7 @@ class _Copy:
 
     def remove(self) -> None:
         if self._connection is not None:
+            LastingConnection.forget(server().port, self.name)
             self._connection.close()
             _connected.discard(self.name)
         _asked(f"DROP DATABASE {self.name} WITH (FORCE)")
