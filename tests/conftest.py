@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Final, TextIO
 
 import httpx
-import httpx._transports.default as httpx_transports
 import pytest
 import structlog
 from hatch_build import make_missing
@@ -22,6 +21,7 @@ from structlog.typing import ExcInfo
 from mintscope.kit.http.response import Bounds
 from support import order
 from support.processes.served import served
+from support.quick_requests import request_quickly
 from support.scenes import postgres
 from support.scenes.lasting_connections import connect_quickly
 from support.scenes.payments.quick_machines import make_machines_quickly
@@ -58,13 +58,11 @@ settings.register_profile(
 )
 settings.load_profile("any machine")
 
-# To load the trusted certificates takes 25 ms, and each client does it, even for plain HTTP.
-vars(httpx_transports)["create_ssl_context"] = cache(httpx.create_ssl_context)
-
 make_missing(TESTS.parent)  # for example after a checkout
 hash_quickly()
 make_machines_quickly()
 migrate_quickly()
+request_quickly()
 postgres.be_patient()
 connect_quickly()
 
