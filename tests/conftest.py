@@ -6,28 +6,24 @@ import sys
 import traceback
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Final, TextIO
 
-import httpx
 import pytest
 import structlog
 from hatch_build import make_missing
 from hypothesis import HealthCheck, settings
 from structlog.typing import ExcInfo
 
-from mintscope.kit.http.response import Bounds
 from support import order
-from support.processes.served import served
 from support.quick_requests import request_quickly
 from support.scenes import postgres
 from support.scenes.lasting_connections import connect_quickly
 from support.scenes.payments.quick_machines import make_machines_quickly
 from support.scenes.people.quick_passwords import hash_quickly
 from support.scenes.quick_stores import migrate_quickly
-from support.scenes.service import Service, running_service
+from support.scenes.service import Service, service_by
 
 pytest_plugins = [
     "support.engines",
@@ -72,8 +68,6 @@ gc.disable()  # until the tests are collected, because all these objects stay
 NO_PROCESS_OF_OURS: Final = {"uname", "initdb", "postgres"}
 
 BATCH_OBJECTS: Final = 10_000  # created between two collections of garbage
-
-LASTING: Final = Bounds(keep_alive_s_max=1e9, pause_s=0.0)  # clocks of tests move by minutes
 
 started: list[str] = []  # processes that tests have started
 
@@ -175,17 +169,6 @@ def shared_data() -> Path:
 
 @pytest.fixture
 async def service(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Service]:
-    """Yield the API over a real ledger, with its real limits.
-
-    If the parameter is `connection`, requests go through a real server, and the fast path answers
-    plain requests, because it knows the credit tokens of a test from the first request on.
-    """
-    async with running_service(tmp_path) as service:
-        if getattr(request, "param", "application") == "application":
-            yield service
-            return
-        async with (
-            served(service.app, LASTING, clock=service.clock) as server,
-            httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.port}") as client,
-        ):
-            yield replace(service, client=client, remembers=True)
+    """Yield the API over a real ledger, with its real limits, in the way of the parameter."""
+    async with service_by(getattr(request, "param", "application"), tmp_path) as service:
+        yield service

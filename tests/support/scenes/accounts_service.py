@@ -96,13 +96,15 @@ async def open_accounts_service(  # noqa: PLR0913 - one argument for each thing 
     open_file: Callable[[Path], AccountConnections] = account_connections,
     limit_clock: Clock | None = None,
     hasher: Hasher | None = None,
+    **parts: Any,
 ) -> AsyncIterator[Accounts]:
+    """Open the account services; *parts* are sections of their configuration."""
     file = open_file(folder / MONEY_FILE)
     queue = webhook_queue(folder / WEBHOOKS_FILE)
     store = SqlAccountStore(file)
     try:
         async with wiring.open_accounts(
-            config_in(folder),
+            config_in(folder, **parts),
             store=store,
             queue=queue,
             pepper=pepper,

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha224
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from mintscope.kit.checks import Check
 from mintscope.kit.clock import Clock, ManualClock
 from mintscope.kit.credentials import CreditToken, make_credit_token
 from mintscope.kit.errors import ServiceUnavailable
+from mintscope.kit.http.response import Bounds
 from mintscope.kit.limits import MemoryLimits
 from mintscope.kit.primitives import UnixMs
 from mintscope.market.follow.list_cache import ListCache
@@ -34,12 +35,14 @@ from support.fakes.list_reader import FakeListReader
 from support.fakes.log import FakeLog
 from support.fakes.reports import FakeReports
 from support.fakes.series import MadeUpSeries
+from support.processes.served import served
 from support.scenes.accounts_service import Accounts, open_accounts_service
 from support.scenes.engine import account_connections
 from support.scenes.live_market import following, traded_log
 from support.scenes.stores import PEPPER, config_in, money_in
 
 NOW = UnixMs(1_750_000_000_000)
+LASTING = Bounds(keep_alive_s_max=1e9, pause_s=0.0)  # clocks of tests move by minutes
 
 
 def credit_token(number: int) -> CreditToken:
@@ -119,7 +122,12 @@ async def running_service(  # noqa: PLR0913  one argument for each thing that ca
 
     async with (
         open_accounts_service(
-            folder, pepper=pepper, clock=clock, open_file=open_file, limit_clock=limit_clock
+            folder,
+            pepper=pepper,
+            clock=clock,
+            open_file=open_file,
+            limit_clock=limit_clock,
+            **parts,
         ) as accounts,
         money_in(folder, pepper=pepper, clock=clock) as money,
     ):
@@ -166,3 +174,22 @@ async def running_service(  # noqa: PLR0913  one argument for each thing that ca
                 follower,
                 limits,
             )
+
+
+@asynccontextmanager
+async def service_by(way: str, folder: Path, **parts: Any) -> AsyncIterator[Service]:
+    """Open the API with the sections *parts* of its configuration, reached by *way*.
+
+    way   `application`: requests call the application.  `connection`: they go through a real
+          server, and the fast path answers plain requests, because it knows the credit tokens of a
+          test from the first request on
+    """
+    async with running_service(folder, **parts) as service:
+        if way == "application":
+            yield service
+            return
+        async with (
+            served(service.app, LASTING, clock=service.clock) as server,
+            httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.port}") as client,
+        ):
+            yield replace(service, client=client, remembers=True)
