@@ -68,12 +68,13 @@ async def test_a_backtest_has_every_field_of_its_firings_and_horizons(
 async def test_the_price_impact_of_a_trade_is_taken_off_the_returns(market: SeriesService) -> None:
     """In a pool with 1,000 dollars on each side, a trade of 10 dollars costs 1 % each way."""
     price = 1.0
+    slots = []
     for minute in range(80):
         net = 50 if minute % 2 else -50
-        await market.trade(60 * minute, price, volume=0)
+        slots.append(market.made(60 * minute, price, volume=0))
         price *= exp(2 * net / 1_000)
-        await market.trade(60 * minute + 30, price, is_buy=net > 0, volume=50 * 10**6)
-    await market.trade(60 * 81, price)
+        slots.append(market.made(60 * minute + 30, price, is_buy=net > 0, volume=50 * 10**6))
+    await market.add([*slots, market.made(60 * 81, price)])
 
     async def first(**size: Any) -> dict[str, float]:
         token = await market.service.issue(1)
@@ -91,9 +92,11 @@ async def test_the_price_impact_of_a_trade_is_taken_off_the_returns(market: Seri
 async def test_a_backtest_from_a_later_start_has_the_same_firings(market: SeriesService) -> None:
     """Averages continue from a waypoint, without the candles before it."""
     random, price = Random(1), 10.0
+    slots = []
     for minute in range(400):
         price *= random.uniform(0.98, 1.0205)
-        await market.trade(60 * minute, price)
+        slots.append(market.made(60 * minute, price))
+    await market.add(slots)
     since = BEGIN_S + 60 * 200
     where = "crosses_above(ema9_m1, ema21_m1) or crosses_below(rsi_m1, 40)"
 

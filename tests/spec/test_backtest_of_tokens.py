@@ -22,6 +22,7 @@ from mintscope.market.screening.backtest import Backtested
 from mintscope.market.screening.backtest import backtest as run_backtest
 from support.scenes.people.agent import Agent
 from support.scenes.service import Service, bearer
+from support.scenes.traded import new_slot
 
 RISING = "price > 1.5"
 
@@ -34,6 +35,7 @@ async def ask(market: SeriesService, token: str | None, **body: Any) -> httpx.Re
 
 async def trade_both(market: SeriesService, minutes: int) -> None:
     random = Random(4)
+    slots = []
     for minute in range(minutes):
         market.slots += 1
         swaps = [
@@ -43,9 +45,8 @@ async def trade_both(market: SeriesService, minutes: int) -> None:
             for n, mint in enumerate((TOKEN, QUIET))
             for usd in [random.uniform(1, 2)]
         ]
-        at = BEGIN_S + 60 * minute
-        await market.traded.slot(market.slots, at, *swaps)
-        market.service.clock.step(at * 1000 - market.service.clock.now())
+        slots.append(new_slot(market.slots, BEGIN_S + 60 * minute, swaps))
+    await market.add(slots)
 
 
 async def test_the_backtest_of_two_tokens_combines_the_backtests_of_each(

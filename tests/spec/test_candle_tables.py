@@ -59,10 +59,14 @@ CONTENT_TYPES = {
 async def test_a_table_has_the_rows_of_the_pages_for_a_credit_per_1000_rows(
     market: SeriesService,
 ) -> None:
-    for minute in range(1_100):
-        await market.trade(60 * minute, 1.0 + minute / 7, is_buy=minute % 3 == 0, volume=minute)
-        if minute % 400 == 0:
-            await market.traded.finalize(market.slots)
+    slots = [
+        market.made(60 * minute, 1.0 + minute / 7, is_buy=minute % 3 == 0, volume=minute)
+        for minute in range(1_100)
+    ]
+    for final, end in ((0, 1), (1, 401), (401, 801)):
+        await market.add(slots[final:end])
+        await market.traded.finalize(end)
+    await market.add(slots[801:])
     token = await market.service.issue(40)
     pages = await flat_pages(market, token, tf="m1", limit=1000)
     assert len(pages) == 1_100

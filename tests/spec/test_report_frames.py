@@ -17,7 +17,7 @@ from mintscope.market.ports import DEFAULT_RETENTION, Retention
 from mintscope.market.screening.grammar import ALL_FIELDS, parse_condition
 from support.oracles.definitions import disagreements, ema, rsi
 from support.scenes.service import bearer
-from support.scenes.traded import TradedStore
+from support.scenes.traded import TradedStore, new_slot
 
 ALL: Final = "d1,h4,m30,s15"
 FACTS: Final = MintFacts(
@@ -45,18 +45,21 @@ async def market(tmp_path: Path) -> AsyncIterator[SeriesService]:
 
 async def trade(market: SeriesService) -> None:
     """Trade for five days, at last at SOL prices unlike those in USD; finalize most slots."""
-    for n in range(260):
-        await market.trade(1_700 * n, 2.0 + (n * 37 % 101) / 70, volume=10**6 + n, is_buy=n % 3 > 0)
-        if n == 255:
-            await market.traded.finalize(250)
+    slots = [
+        market.made(1_700 * n, 2.0 + (n * 37 % 101) / 70, volume=10**6 + n, is_buy=n % 3 > 0)
+        for n in range(260)
+    ]
+    await market.add(slots[:256])
+    await market.traded.finalize(250)
+    await market.add(slots[256:])
+    at_last = []
     for n in range(20):
-        at = 1_700 * 260 + 11 * n
         market.slots += 1
         swap = PricedSwap(
             Mint(TOKEN), 0, 0, -1, 0, n % 2 > 0, 7 + n, 3.0 + n / 9, 0.02 + n / 7, "p"
         )
-        await market.traded.slot(market.slots, BEGIN_S + at, swap)
-    market.service.clock.step((BEGIN_S + at) * 1000 - market.service.clock.now())
+        at_last.append(new_slot(market.slots, BEGIN_S + 1_700 * 260 + 11 * n, [swap]))
+    await market.add(at_last)
 
 
 async def data(market: SeriesService, token: str, path: str, **query: Any) -> dict[str, Any]:

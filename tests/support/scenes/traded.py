@@ -53,7 +53,11 @@ class TradedStore:
         standings: Mapping[Mint, Standing] | None = None,
     ) -> None:
         """Add a slot; *standings* has the price pools of each mint after the slot."""
-        await self.market.store.write([new_slot(number, time, swaps, standings)])
+        await self.slots([new_slot(number, time, swaps, standings)])
+
+    async def slots(self, slots: Sequence[NewSlot]) -> None:
+        """Add *slots* in one transaction, as ingest does while it catches up."""
+        await self.market.store.write(slots)
 
     async def finalize(self, number: int) -> None:
         """Make slots final up to *number*, and add them up in the candles."""
@@ -100,8 +104,12 @@ class TradedMemory:
         *swaps: PricedSwap,
         standings: Mapping[Mint, Standing] | None = None,
     ) -> None:
-        packed = {mint: pack(each) for mint, each in (standings or {}).items()}
-        self.reader.append(number, time, *swaps, standings=packed)
+        await self.slots([new_slot(number, time, swaps, standings)])
+
+    async def slots(self, slots: Sequence[NewSlot]) -> None:
+        for each in slots:
+            packed = {mint: pack(standing) for mint, standing in each.standings.items()}
+            self.reader.append(each.header.slot, each.header.time, *each.swaps, standings=packed)
 
     async def finalize(self, number: int) -> None:
         self.reader.finalize(number)
