@@ -4,10 +4,10 @@ import ssl
 import zlib
 from collections.abc import Mapping
 from functools import cache
-from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Final
 
 import httpx
+from typing_extensions import override
 
 from mintscope.kit.errors import Undecodable
 
@@ -20,6 +20,18 @@ class BodyTooLong(Undecodable):
     """A body is longer than its limit."""
 
 
+class _NoCookies(httpx.Cookies):
+    # By default, httpx sends the cookies of earlier responses again.  A cookie jar that refuses all
+    # cookies would still parse each response.
+    @override
+    def extract_cookies(self, response: httpx.Response) -> None:
+        pass
+
+
+class _ClientWithoutCookies(httpx.AsyncClient):
+    cookies = _NoCookies()  # type: ignore[override] # the cookies of httpx can be replaced
+
+
 def open_client(
     *,
     timeout_s: float,
@@ -28,11 +40,9 @@ def open_client(
     transport: httpx.AsyncBaseTransport | None = None,
 ) -> httpx.AsyncClient:
     """Return a client without cookies, which accepts only encodings that `read_body` decodes."""
-    return httpx.AsyncClient(
+    return _ClientWithoutCookies(
         verify=_trusted_roots(),
         headers={"Accept-Encoding": PACKED, **(headers or {})},
-        # By default, httpx sends the cookies of earlier responses again.
-        cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
         timeout=timeout_s,
         limits=httpx.Limits(
             max_connections=connections_max, max_keepalive_connections=connections_max

@@ -198,9 +198,10 @@ class Rpc:
         self._names_final_block = True
         self._too_long: dict[Slot, str] = {}  # the failures of blocks that are too long
         try:
-            self._where = httpx.URL(endpoint.url).host  # without the path, which may contain a key
+            self._url = httpx.URL(endpoint.url)
         except httpx.InvalidURL as cause:
             raise RpcRefused("expected chain.rpc_url to be an http or https address") from cause
+        self._where = self._url.host  # without the path, which may contain a key
         self._http = open_client(
             headers={"Content-Type": "application/json", **endpoint.headers},
             timeout_s=endpoint.timeout_s,
@@ -467,7 +468,7 @@ class Rpc:
         return answer
 
     async def _post(self, request: bytes) -> bytes:
-        async with self._http.stream("POST", self._endpoint.url, content=request) as response:
+        async with self._http.stream("POST", self._url, content=request) as response:
             status = response.status_code
             if status in {408, 429} or status >= httpx.codes.INTERNAL_SERVER_ERROR:
                 text = response.headers.get("Retry-After", "")
