@@ -1,7 +1,6 @@
 """Blocks are requested when they are expected, so each takes one round trip, not two."""
 
 import asyncio
-import json
 import selectors
 from collections.abc import Callable, Container, Coroutine
 from contextlib import aclosing, suppress
@@ -201,7 +200,7 @@ class BalancedNode(LiveNode):
     def answer(self, request: httpx.Request) -> httpx.Response:
         if self._random.random() < 0.01:
             return httpx.Response(503)
-        asked = json.loads(request.content)
+        asked = msgspec.json.decode(request.content)
         lag = self._random.choice([0, 0, 0, 1, 2, 4])
         if lag and (answer := behind(lag)(self.fake, asked["method"], asked["params"])):
             self.fake.requests.append((asked["method"], asked["params"]))

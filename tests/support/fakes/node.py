@@ -1,12 +1,13 @@
 """A Solana node with a chain that the test writes, and with faulty answers on request."""
 
 import asyncio
-import json
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
+import msgspec
 
 from mintscope.kit.clock import ManualClock
 
@@ -114,8 +115,11 @@ class FakeNode:
         return httpx.MockTransport(self.handle)
 
     def handle(self, request: httpx.Request) -> httpx.Response:
-        asked = json.loads(request.content)
-        method, params = asked["method"], asked["params"]
+        asked = msgspec.json.decode(request.content)
+        return self.answer(asked["method"], asked["params"])
+
+    def answer(self, method: str, params: list[Any]) -> httpx.Response:
+        """Return the answer to a request, or that of the next fault."""
         number = len(self.requests)
         assert number < self.requests_max, "the poller asks without end"
         self.requests.append((method, params))
@@ -172,12 +176,12 @@ class FakeNode:
             raise RpcError(-32001)
         if slot in self.unfetchable:
             raise RpcError(self.unfetchable[slot])
-        for block in self._view(options):
-            if block.slot == slot:
-                return block.answer(options["transactionDetails"])
+        view = self._view(options)
+        at = bisect_left(view, slot, key=lambda block: block.slot)
+        if at < len(view) and view[at].slot == slot:
+            return view[at].answer(options["transactionDetails"])
         if slot in self.ghosts and options["commitment"] == "confirmed":
             return self.ghosts[slot].answer(options["transactionDetails"])
-        view = self._view(options)
         raise RpcError(-32007 if view and slot < view[-1].slot else -32004)
 
     def getFirstAvailableBlock(self) -> int:  # noqa: N802
@@ -194,7 +198,8 @@ class FakeNode:
 
 
 def reply(**answer: Any) -> httpx.Response:
-    return httpx.Response(200, json={"jsonrpc": "2.0", "id": 1, **answer})
+    content = msgspec.json.encode({"jsonrpc": "2.0", "id": 1, **answer})
+    return httpx.Response(200, headers={"Content-Type": "application/json"}, content=content)
 
 
 def code(number: int) -> Fault:
@@ -233,9 +238,7 @@ def behind(blocks: int) -> Fault:
         lagging = FakeNode(
             node.clock, node.blocks[:keep], min(node.final_count, keep), node.first_available
         )
-        return lagging.handle(
-            httpx.Request("POST", "http://node", json={"method": method, "params": params})
-        )
+        return lagging.answer(method, params)
 
     return spoil
 
