@@ -50,7 +50,7 @@ def by_protobuf() -> list[Transactions]:
     ]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def worker() -> Iterator[DecodeWorker]:
     worker = worker_of(DexConfig())
     worker.start()
