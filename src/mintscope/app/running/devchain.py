@@ -3,9 +3,12 @@
 import asyncio
 import gzip
 import socket
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from decimal import Decimal, DecimalException
+from functools import partial
 from importlib.util import find_spec
+from io import BufferedIOBase
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -135,7 +138,8 @@ def devchain(
         )
     clock = SystemClock()
     listener = None if to_file is not None else _listen(host, port)
-    chain = Devchain(
+    make = partial(
+        Devchain,
         seed=seed,
         now=clock.now(),
         mints=mints,
@@ -145,6 +149,7 @@ def devchain(
         has_story=story,
     )
     if listener is not None:
+        chain = make()
         where = f"[{host}]" if ":" in host else host
         typer.echo(f"devchain on http://{where}:{listener.getsockname()[1]}", err=True)
         typer.echo(f"payment token {chain.vm.genesis.mint}", err=True)
@@ -152,8 +157,7 @@ def devchain(
         stream = None if grpc_port is None else f"{where}:{grpc_port}"
         asyncio.run(serve(chain, clock, listener, slot_s=slot_s, grpc_address=stream))
     elif to_file is not None:
-        count = blocks or len(chain.blockstore.slots)
-        _write(to_file, lines(chain, count))
+        count = _write(to_file, _lines(make, blocks))
         typer.echo(f"wrote {count} blocks to {to_file}", err=True)
 
 
@@ -243,17 +247,28 @@ def _listen(host: str, port: int) -> socket.socket:
         stop(f"cannot listen on {host} port {port}: {reason}")
 
 
-def _write(path: Path, content: Iterable[bytes]) -> None:
-    """Write *content* to *path*, completely or not at all."""
+def _lines(make: Callable[[], Devchain], blocks: int | None) -> Iterator[bytes]:
+    """Make a chain, and yield the lines of *blocks* blocks; None: of all its blocks."""
+    chain = make()
+    yield from lines(chain, blocks or len(chain.blockstore.slots))
+
+
+def _write(path: Path, content: Iterable[bytes]) -> int:
+    """Write the lines *content* to *path*, completely or not at all; return their number."""
     unfinished = path.with_name(f"{path.name}.part")
+    count = 0
     try:
-        with unfinished.open("wb") as plain:
+        with ExitStack() as stack:
+            file: BufferedIOBase = stack.enter_context(unfinished.open("wb"))
             if path.suffix == ".gz":
                 # Without name and time, so that equal blocks make equal files.
-                with gzip.GzipFile(fileobj=plain, mode="wb", filename="", mtime=0) as packed:
-                    packed.writelines(content)
-            else:
-                plain.writelines(content)
+                file = stack.enter_context(
+                    gzip.GzipFile(fileobj=file, mode="wb", filename="", mtime=0)
+                )
+            for line in content:
+                file.write(line)
+                count += 1
         unfinished.replace(path)
     except OSError as error:
         stop(f"cannot write {path}: {error.strerror or error}")
+    return count
