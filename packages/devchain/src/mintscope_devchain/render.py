@@ -4,7 +4,7 @@ This module converts the instructions of a transaction into keys and indexes, ba
 after, logs, and flat lists of inner instructions.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from mintscope.kit.primitives import Signature
@@ -49,9 +49,10 @@ def render(
     """Return *transaction* in the form of an entry of getBlock."""
     envelope = transaction.envelope
     calls = transaction.build()
-    flat = [list(_flatten(call.inner, 2)) for call in calls]
+    flat = [_flatten(call.inner, 2) for call in calls]
     keys = _keys(calls, envelope, world)
-    position = {key: number for number, key in enumerate(keys.all)}
+    every = keys.all
+    position = {key: number for number, key in enumerate(every)}
     message: Json = {
         "header": keys.header,
         "accountKeys": keys.static,
@@ -68,15 +69,16 @@ def render(
     meta = _outcome(envelope) | {
         "fee": envelope.fee,
         "innerInstructions": inner,
-        "logMessages": list(_logs(calls, 1, envelope.failed_at)),
+        "logMessages": _logs(calls, 1, envelope.failed_at),
         "rewards": None,
         "loadedAddresses": {"writable": keys.loaded_writable, "readonly": keys.loaded_readonly},
         "computeUnitsConsumed": sum(map(_units, calls)),
     }
+    held = {key: world.holdings[key] for key in every if key in world.holdings}
     after = _after(transaction, calls)
     for when, balances in (("pre", transaction.before), ("post", after)):
-        meta[f"{when}Balances"] = _lamports(keys.all, balances, world.holdings)
-        meta[f"{when}TokenBalances"] = _token_balances(keys.all, balances, world.holdings)
+        meta[f"{when}Balances"] = _lamports(every, balances, held)
+        meta[f"{when}TokenBalances"] = _token_balances(position, balances, held)
     return {
         "transaction": {"signatures": [signature], "message": message},
         "meta": meta,
@@ -122,8 +124,9 @@ def _keys(calls: Sequence[Invocation], envelope: Submission, world: World) -> _K
     named |= dict.fromkeys(call.program for call in nodes)
     # The payer is always the first key, wherever the instructions name it.
     del named[envelope.payer]
-    writable = [key for key in named if key not in READ_ONLY and key not in world.mints]
     readonly = [key for key in named if key in READ_ONLY or key in world.mints]
+    fixed = set(readonly)
+    writable = [key for key in named if key not in fixed]
     loaded_writable: list[str] = []
     loaded_readonly: list[str] = []
     if envelope.uses_table:
@@ -157,10 +160,13 @@ def _owner(key: str, world: World) -> str | None:
     return None if holding is None else holding.owner
 
 
-def _flatten(calls: Iterable[Invocation], height: int) -> Iterator[tuple[int, Invocation]]:
+def _flatten(calls: Iterable[Invocation], height: int) -> list[tuple[int, Invocation]]:
+    flat: list[tuple[int, Invocation]] = []
     for call in calls:
-        yield height, call
-        yield from _flatten(call.inner, height + 1)
+        flat.append((height, call))
+        if call.inner:
+            flat += _flatten(call.inner, height + 1)
+    return flat
 
 
 def _instruction(height: int, call: Invocation, position: Mapping[str, int]) -> Json:
@@ -192,15 +198,14 @@ def _outcome(envelope: Submission) -> Json:
 
 
 def _lamports(
-    keys: Sequence[str], balances: Mapping[str, int], holdings: Mapping[str, Holding]
+    keys: Sequence[str], balances: Mapping[str, int], held: Mapping[str, Holding]
 ) -> list[int]:
     lamports = []
     for key in keys:
-        holding = holdings.get(key)
-        if holding is None:
+        if key not in held:
             # Native programs have a single lamport.
             lamports.append(balances.get(key, 1 if key in NATIVE else OTHER_RENT))
-        elif holding.token.mint == WSOL:
+        elif held[key].token.mint == WSOL:
             lamports.append(TOKEN_ACCOUNT_RENT + balances.get(key, 0))
         else:
             lamports.append(TOKEN_ACCOUNT_RENT)
@@ -208,18 +213,17 @@ def _lamports(
 
 
 def _token_balances(
-    keys: Sequence[str], balances: Mapping[str, int], holdings: Mapping[str, Holding]
+    position: Mapping[str, int], balances: Mapping[str, int], held: Mapping[str, Holding]
 ) -> list[Json]:
     return [
         {
-            "accountIndex": number,
-            "mint": holdings[key].token.mint,
-            "owner": holdings[key].owner,
-            "programId": holdings[key].token.program,
-            "uiTokenAmount": _ui_amount(balances.get(key, 0), holdings[key].token.decimals),
+            "accountIndex": position[key],
+            "mint": token.mint,
+            "owner": owner,
+            "programId": token.program,
+            "uiTokenAmount": _ui_amount(balances.get(key, 0), token.decimals),
         }
-        for number, key in enumerate(keys)
-        if key in holdings
+        for key, (owner, token) in held.items()
     ]
 
 
@@ -234,16 +238,21 @@ def _units(call: Invocation) -> int:
     return own + sum(map(_units, call.inner))
 
 
-def _logs(calls: Sequence[Invocation], height: int, failed_at: int | None = None) -> Iterator[str]:
+def _logs(calls: Sequence[Invocation], height: int, failed_at: int | None = None) -> list[str]:
+    lines: list[str] = []
     for number, call in enumerate(calls):
-        yield f"Program {call.program} invoke [{height}]"
+        lines.append(f"Program {call.program} invoke [{height}]")
         if call.says:
-            yield f"Program log: {call.says}"
-        yield from _logs(call.inner, height + 1)
-        yield from call.log
+            lines.append(f"Program log: {call.says}")
+        if call.inner:
+            lines += _logs(call.inner, height + 1)
+        lines += call.log
         if call.program not in NATIVE:
-            yield f"Program {call.program} consumed {_units(call)} of {UNITS_MAX} compute units"
+            used = _units(call)
+            lines.append(f"Program {call.program} consumed {used} of {UNITS_MAX} compute units")
         if number == failed_at:
-            yield f"Program {call.program} failed: custom program error: {SLIPPAGE_EXCEEDED:#x}"
-            return
-        yield f"Program {call.program} success"
+            error = f"custom program error: {SLIPPAGE_EXCEEDED:#x}"
+            lines.append(f"Program {call.program} failed: {error}")
+            break
+        lines.append(f"Program {call.program} success")
+    return lines

@@ -1,7 +1,7 @@
 """A transaction of the market: its payer, instructions and transfers."""
 
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from mintscope_devchain.market.pool import Fill, Token
@@ -79,11 +79,14 @@ class MarketTransaction(NamedTuple):
     before: Mapping[str, int]
 
 
-def moves(calls: Iterable[Invocation]) -> Iterator[Move]:
-    """Yield the moves of *calls*, in order of execution."""
+def moves(calls: Iterable[Invocation]) -> list[Move]:
+    """Return the moves of *calls*, in order of execution."""
+    made: list[Move] = []
     for call in calls:
-        yield from moves(call.inner)
-        yield from call.moves
+        if call.inner:
+            made += moves(call.inner)
+        made += call.moves
+    return made
 
 
 def logged(event: bytes) -> str:

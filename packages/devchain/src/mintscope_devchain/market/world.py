@@ -90,7 +90,7 @@ class World:
         self, build: Callable[[], tuple[Invocation, ...]], envelope: Submission
     ) -> MarketTransaction:
         """Apply and return the transaction with the instructions that *build* returns."""
-        moved = list(moves(build()))
+        moved = moves(build())
         balances = self.balances
         before = {envelope.payer: balances[envelope.payer]}
         for source, target, _ in moved:

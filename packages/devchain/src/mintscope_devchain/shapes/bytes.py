@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import cache
 from hashlib import sha256
+from struct import pack
 from typing import Final
 
 from mintscope_devchain.addresses import raw
@@ -12,13 +13,17 @@ from mintscope_devchain.transaction import Invocation
 SELF_CALL: Final = bytes.fromhex("e445a52e51cb9a1d")
 
 
-def _integers(size: int, *, signed: bool = False) -> Callable[..., bytes]:
-    """Return an encoder of integers in *size* bytes each."""
-    return lambda *values: b"".join(v.to_bytes(size, "little", signed=signed) for v in values)
+def _integers(code: str) -> Callable[..., bytes]:
+    """Return an encoder of integers of the type that `struct` calls *code*."""
+    return lambda *values: pack(f"<{len(values)}{code}", *values)
 
 
-u8, u16, u32, u64, u128 = map(_integers, (1, 2, 4, 8, 16))
-i32 = _integers(4, signed=True)
+u8, u16, u32, u64, i32 = map(_integers, "BHIQi")
+
+
+def u128(*values: int) -> bytes:
+    """Return *values* in 16 bytes each."""
+    return b"".join([value.to_bytes(16, "little") for value in values])
 
 
 def keys(*public_keys: str) -> bytes:

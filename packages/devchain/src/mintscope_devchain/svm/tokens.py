@@ -50,7 +50,7 @@ def _data(account: Account | None, size: int, mark: bytes) -> bytes | None:
 
 def ui_amount(atoms: int, decimals: int) -> Json:
     """Return *atoms* as a `uiTokenAmount` of JSON-RPC."""
-    digits = f"{atoms:0{decimals + 1}}"
+    digits = str(atoms).zfill(decimals + 1)
     split = len(digits) - decimals
     fraction = digits[split:].rstrip("0")
     return {
