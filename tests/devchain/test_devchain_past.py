@@ -62,12 +62,29 @@ def expected(chain: Devchain, address: str) -> list[tuple[int, str]]:
         if block is None or slot > chain.blockstore.reached("finalized"):
             continue
         for entry, signature in zip(chain.entries(block), chain.signatures(block), strict=True):
-            shown: Any = entry
-            loaded = shown["meta"]["loadedAddresses"]
-            keys = shown["transaction"]["message"]["accountKeys"]
-            if address in [*keys, *loaded["writable"], *loaded["readonly"]]:
+            if address in keys_of(entry):
                 found.append((int(slot), str(signature)))
     return found[::-1]
+
+
+def keys_of(entry: Any) -> list[str]:
+    """Return all accounts that a transaction of getBlock names."""
+    loaded = entry["meta"]["loadedAddresses"]
+    keys = entry["transaction"]["message"]["accountKeys"]
+    return [*keys, *loaded["writable"], *loaded["readonly"]]
+
+
+def test_a_transaction_names_exactly_its_keys(young: Devchain, tower: Devchain) -> None:
+    """Also the temporary accounts that it opens, and the accounts of its votes."""
+    for chain in (young, tower):
+        every: set[str] = set()
+        for slot in chain.blockstore.slots:
+            block = chain.blockstore.block(slot)
+            assert block is not None
+            for entry, named in zip(chain.entries(block), chain.named(block), strict=True):
+                keys = keys_of(entry)
+                every |= set(keys)
+                assert {key for key in every if named.names(key)} == set(keys)
 
 
 @pytest.mark.storm

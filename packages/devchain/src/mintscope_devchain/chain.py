@@ -30,7 +30,7 @@ from mintscope_devchain.market.traffic import Traffic
 from mintscope_devchain.market.world import World
 from mintscope_devchain.methods.blocks import head
 from mintscope_devchain.methods.table import Methods
-from mintscope_devchain.render import Named, named, render
+from mintscope_devchain.render import Named, render
 from mintscope_devchain.server import answering
 from mintscope_devchain.svm.vm import Closed, Vm
 from mintscope_devchain.transaction import Json
@@ -159,8 +159,8 @@ class Devchain:
         return self._rendered(block, at)
 
     def named(self, block: ChainBlock) -> list[Named]:
-        """Return the error and keys of each transaction of the market in *block*."""
-        return [named(each, self.world) for each in block.transactions]
+        """Return what lists show of each transaction of the market in *block*."""
+        return [Named(each, self.world) for each in block.transactions]
 
     def _rendered(self, block: ChainBlock, at: int) -> Json:
         signature = _signature(block, at)

@@ -5,6 +5,7 @@ after, logs, and flat lists of inner instructions.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Final, NamedTuple
 
 from mintscope.kit.primitives import Signature
@@ -86,22 +87,26 @@ def render(
     }
 
 
-class Named(NamedTuple):
-    """The parts of a transaction that lists show.
+class Named:
+    """The parts of a transaction that lists show, without rendering it.
 
     error   the error of the transaction; None if it succeeded
-    keys    all accounts that the transaction names
     """
 
-    error: object
-    keys: frozenset[str]
+    def __init__(self, transaction: MarketTransaction, world: World) -> None:
+        self.error = _outcome(transaction.envelope)["err"]
+        self._transaction = transaction
+        self._world = world
 
+    def names(self, account: str) -> bool:
+        """Return whether the transaction names *account*, also in a lookup table."""
+        # Its keys take a third of the time of `render`: they are needed for few accounts.
+        return self._world.may_name(self._transaction, account) and account in self._keys
 
-def named(transaction: MarketTransaction, world: World) -> Named:
-    """Return the error and keys of *transaction*, in a third of the time of `render`."""
-    envelope = transaction.envelope
-    keys = _keys(transaction.build(), envelope, world)
-    return Named(_outcome(envelope)["err"], frozenset(keys.all))
+    @cached_property
+    def _keys(self) -> frozenset[str]:
+        calls = self._transaction.build()
+        return frozenset(_keys(calls, self._transaction.envelope, self._world).all)
 
 
 class _Keys(NamedTuple):

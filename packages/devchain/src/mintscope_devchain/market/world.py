@@ -4,12 +4,17 @@ All addresses and first balances depend only on the seed, so they are the same i
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
 from typing import Final, NamedTuple
 
 from mintscope.kit.primitives import Mint
 from mintscope.solana.blocks import LAMPORTS_PER_SOL
-from mintscope_devchain.addresses import JITO_TIPS, PUMP_FUN_FEES, RAYDIUM_V4_AUTHORITY, address
+from mintscope_devchain.addresses import (
+    JITO_TIPS,
+    PUMP_FUN_FEES,
+    RAYDIUM_V4_AUTHORITY,
+    READ_ONLY,
+    address,
+)
 from mintscope_devchain.market.listing import DOLLAR, SOL, SOL_USD, STORY, Listing, numbered
 from mintscope_devchain.market.pool import VIRTUAL_BASE, VIRTUAL_QUOTE, Pool, Token, Venue
 from mintscope_devchain.shapes.pumpswap import LP_MINT
@@ -50,7 +55,9 @@ class World:
 
     def __init__(self, *, seed: int, mints: int, has_story: bool = False) -> None:
         """Create *mints* tokens and, if *has_story*, the tokens of STORY after them."""
-        self._address: Callable[..., str] = partial(address, seed)
+        self._seed = seed
+        # The addresses that a transaction can name, except those of accounts that it opens itself
+        self._addresses = {*READ_ONLY, PUMP_FUN_FEES, JITO_TIPS, SOL.mint, DOLLAR.mint}
         self.wallets = tuple(self._address("wallet", number) for number in range(WALLETS))
         self.providers = self.wallets[:PROVIDERS]
         self.holdings: dict[str, Holding] = {}
@@ -85,6 +92,10 @@ class World:
     def lp_account(self, owner: str, pool: Pool) -> str:
         """Return the account of *owner* for the LP token of *pool*."""
         return self._held[owner, Mint(pool.parts[LP_MINT])]
+
+    def may_name(self, transaction: MarketTransaction, account: str) -> bool:
+        """Return whether *transaction* may name *account*: False if it certainly does not."""
+        return account in self._addresses or account in transaction.before
 
     def transact(
         self, build: Callable[[], tuple[Invocation, ...]], envelope: Submission
@@ -123,6 +134,12 @@ class World:
         for account in accounts:
             if not self.balances[account] and account not in self.holdings:
                 del self.balances[account]
+
+    def _address(self, *parts: object) -> str:
+        """Return the address of *parts* in this market, which its transactions can name."""
+        made = address(self._seed, *parts)
+        self._addresses.add(made)
+        return made
 
     def _list(self, listing: Listing) -> Listed:
         mint = Mint(self._address("mint", listing.symbol))

@@ -53,7 +53,7 @@ class Chain(Protocol):
         ...
 
     def named(self, block: ChainBlock) -> Sequence[Named]:
-        """Return the error and keys of each transaction of the market in *block*."""
+        """Return what lists show of each transaction of the market in *block*."""
         ...
 
     def signatures(self, block: ChainBlock) -> Sequence[Signature]:

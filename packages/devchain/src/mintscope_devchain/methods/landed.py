@@ -111,7 +111,7 @@ class LandedMethods:
         found = (
             one
             for one in _between(every, options)
-            if one.slot <= view.block.slot and asked in one.keys
+            if one.slot <= view.block.slot and one.names(asked)
         )
         return [self._line(one) for one in islice(found, options.limit)]
 

@@ -1,6 +1,6 @@
 """The transactions of a market's chain, by signature and newest first."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain as joined
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ from mintscope_devchain.transaction import Json
 class Done(NamedTuple):
     """A transaction in a block, with the parts that lists show.
 
-    keys   all accounts that the transaction names, including those of lookup tables
+    names   returns whether the transaction names an account, also in a lookup table
     """
 
     signature: str
@@ -22,7 +22,7 @@ class Done(NamedTuple):
     time: int
     error: object
     memo: str | None
-    keys: frozenset[str]
+    names: Callable[[str], bool]
 
 
 def done(landed: LandedTransaction) -> Done:
@@ -30,11 +30,12 @@ def done(landed: LandedTransaction) -> Done:
     keys = frozenset(map(str, landed.outcome.keys.all))
     at = landed.block
     shown = memo(landed.transaction)
-    return Done(landed.signature, at.slot, at.at_ms // 1_000, landed.outcome.error, shown, keys)
+    time = at.at_ms // 1_000
+    return Done(landed.signature, at.slot, time, landed.outcome.error, shown, keys.__contains__)
 
 
 class ChainPast:
-    """The transactions in the stored blocks of a chain; keys are computed once per block."""
+    """The transactions in the stored blocks of a chain; each block is read once."""
 
     def __init__(self, chain: Chain) -> None:
         self._chain = chain
@@ -75,8 +76,8 @@ class ChainPast:
             # The transactions of the market come first; the others are added below by `done`.
             signatures = self._chain.signatures(block)[: len(named)]
             made = [
-                Done(signature, block.slot, block.time, error, None, keys)
-                for signature, (error, keys) in zip(signatures, named, strict=True)
+                Done(signature, block.slot, block.time, each.error, None, each.names)
+                for signature, each in zip(signatures, named, strict=True)
             ]
             known = (*made, *map(done, self._chain.vm.held(slot)))[::-1]
             self._blocks[block.blockhash] = known
