@@ -414,20 +414,21 @@ def _run(
     if has_wallet:
         settings["MINTSCOPE_WEB__DEMO_WALLET_SEED"] = visitor.secret().hex()
     environment = child_environment(settings)
-    with Children(environment) as children:
+    # One client: each new one reads the certificates of all authorities.
+    with httpx.Client(timeout=2) as http, Children(environment) as children:
         typer.echo(f"starting a local Solana with {history_days:g} days of history ...", err=True)
         arguments = ["devchain", "--port", str(chain_port), "--history-days", str(history_days)]
         arguments.append("--story")
         arguments += ["--grpc-port", str(grpc_port)] if streams else []
         children.start("devchain", arguments, role=Role(has_memory=True, is_vital=True))
-        _until(children, lambda: _answers(f"{rpc_url}/health"))
+        _until(children, lambda: _answers(http, f"{rpc_url}/health"))
         children.start("ingest", ["ingest"])
         start_api(children, listener)
         issued = _command(environment, "credits", "issue", str(CREDITS), "--note", "demo")
         credit_token = issued.strip()
         password = secrets.token_urlsafe(PASSWORD_BYTES)
         _command(environment, "admin", "create", ADMINISTRATOR, typed=f"{password}\n")
-        _until(children, lambda: _is_ready(origin, credit_token))
+        _until(children, lambda: _is_ready(http, origin, credit_token))
         if not children.stopping:
             try:
                 if has_wallet:
@@ -486,18 +487,18 @@ def _until(children: Children, is_done: Callable[[], bool]) -> None:
     raise ChildEnded(f"not ready after {READY_TIMEOUT_S:g} s", needs_operator=False)
 
 
-def _answers(url: str, headers: Mapping[str, str] | None = None) -> bool:
+def _answers(http: httpx.Client, url: str, headers: Mapping[str, str] | None = None) -> bool:
     """Return whether a GET of *url* is answered with a 2xx status."""
     try:
-        return httpx.get(url, headers=headers, timeout=2).is_success
+        return http.get(url, headers=headers).is_success
     except httpx.HTTPError:
         return False
 
 
-def _is_ready(origin: str, credit_token: str) -> bool:
+def _is_ready(http: httpx.Client, origin: str, credit_token: str) -> bool:
     """Return whether the api of this demo is ready; only this api knows *credit_token*."""
-    return _answers(f"{origin}/readyz") and _answers(
-        f"{origin}/v1/credits/balance", {"Authorization": f"Bearer {credit_token}"}
+    return _answers(http, f"{origin}/readyz") and _answers(
+        http, f"{origin}/v1/credits/balance", {"Authorization": f"Bearer {credit_token}"}
     )
 
 
