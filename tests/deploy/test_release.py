@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from mintscope import __version__
 from mintscope.app.cli.app import app
-from mintscope.app.running.processes import SHOWN
+from mintscope.app.running.commit import SHOWN
 from support.deployment import ROOT
 
 SERVER: Final = f"mintscope-{__version__}-py3-none-any.whl"

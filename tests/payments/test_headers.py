@@ -21,13 +21,13 @@ from x402.schemas import PaymentPayload, PaymentRequired, SettleResponse
 from mintscope.kit.errors import InvalidPayment
 from mintscope.kit.primitives import Wallet
 from mintscope.payments.protocol.envelope import (
+    AMOUNT_MAX,
     RecentBlockhash,
     RefusalReason,
     Requirement,
     Resource,
 )
 from mintscope.payments.protocol.headers import (
-    AMOUNT_MAX,
     HEADER_BYTES_MAX,
     Presented,
     decode_payment,

@@ -53,7 +53,7 @@ class Chain(Protocol):
         ...
 
     def named(self, block: ChainBlock) -> Sequence[Named]:
-        """Return what lists show of each transaction of the market in *block*."""
+        """Return the listed facts of each market transaction in *block*."""
         ...
 
     def signatures(self, block: ChainBlock) -> Sequence[Signature]:
