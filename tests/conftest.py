@@ -2,13 +2,13 @@
 
 import gc
 import os
-import sys
+import subprocess
 import traceback
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from functools import cache
 from pathlib import Path
-from typing import Final, TextIO
+from typing import Any, Final, TextIO
 
 import pytest
 import structlog
@@ -69,15 +69,21 @@ NO_PROCESS_OF_OURS: Final = {"uname", "initdb", "postgres"}
 
 BATCH_OBJECTS: Final = 10_000  # created between two collections of garbage
 
+START: Final = subprocess.Popen.__init__
+
 started: list[str] = []  # processes that tests have started
 
 
-def _note_process(event: str, arguments: tuple[object, ...]) -> None:
-    if event == "subprocess.Popen" and Path(str(arguments[0])).name not in NO_PROCESS_OF_OURS:
-        started.append(str(arguments[1]))
+def _start_noted(process: "subprocess.Popen[Any]", args: Any, *more: Any, **options: Any) -> None:
+    """Start a process as `subprocess.Popen` does; note it unless it is in NO_PROCESS_OF_OURS."""
+    program = args if isinstance(args, str | bytes | os.PathLike) else args[0]
+    if Path(os.fsdecode(program)).name not in NO_PROCESS_OF_OURS:
+        started.append(str(args))
+    START(process, args, *more, **options)
 
 
-sys.addaudithook(_note_process)
+# Not an audit hook: it would also be called for each id(), open() and import of a test.
+subprocess.Popen.__init__ = _start_noted  # type: ignore[assignment, method-assign]
 
 
 def pytest_configure() -> None:
