@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -37,10 +38,10 @@ FINAL = LINES[[number for number, (name, _) in enumerate(LINES) if name == "FROM
 def is_sent(path: Path) -> bool:
     """Return whether *path* is in the build context: the last matching line of `rules` decides."""
     is_kept = True
+    names = [str(each) for each in (path, *path.parents)][:-1]
     for rule in rules():
         pattern = rule.removeprefix("!")
-        names = [path, *path.parents][:-1]
-        if any(fits(str(name), pattern) for name in names):
+        if any(fits(name, pattern) for name in names):
             is_kept = rule.startswith("!")
     return is_kept
 
@@ -54,6 +55,7 @@ def fits(name: str, pattern: str) -> bool:
     return len(parts) == len(wanted) and all(map(fnmatch.fnmatchcase, parts, wanted))
 
 
+@cache
 def rules() -> list[str]:
     """Return the lines of Containerfile.dockerignore, except comments and empty lines."""
     lines = (DEPLOY / "Containerfile.dockerignore").read_text().splitlines()
@@ -69,6 +71,7 @@ def environment() -> dict[str, str]:
     return dict(word.split("=", 1) for word in words)
 
 
+@cache
 def copied() -> list[str]:
     """Return the paths that the Containerfile copies from the checkout, not from another stage."""
     words = [rest.split() for rest in all_of("COPY") if not rest.startswith("--from")]
