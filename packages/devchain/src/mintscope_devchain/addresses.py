@@ -71,8 +71,10 @@ def _in_steps(data: bytes) -> str:
         number, step = divmod(number, 58**10)
         rest, last = divmod(step, 58**4)
         first, middle = divmod(rest, 58**4)
-        pairs = (first, *divmod(middle, 58**2), *divmod(last, 58**2))
-        steps.append("".join([PAIRS[pair] for pair in pairs]))
+        steps.append(
+            f"{PAIRS[first]}{PAIRS[middle // 58**2]}{PAIRS[middle % 58**2]}"
+            f"{PAIRS[last // 58**2]}{PAIRS[last % 58**2]}"
+        )
     zeros = len(data) - len(data.lstrip(b"\0"))
     return "1" * zeros + "".join(reversed(steps)).lstrip("1")
 
