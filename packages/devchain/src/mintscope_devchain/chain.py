@@ -159,7 +159,7 @@ class Devchain:
         return self._rendered(block, at)
 
     def named(self, block: ChainBlock) -> list[Named]:
-        """Return the listed facts of each market transaction in *block*."""
+        """Return the `Named` of each transaction of the market in *block*."""
         return [Named(each, self.world) for each in block.transactions]
 
     def _rendered(self, block: ChainBlock, at: int) -> Json:

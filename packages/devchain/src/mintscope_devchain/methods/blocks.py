@@ -53,7 +53,7 @@ class Chain(Protocol):
         ...
 
     def named(self, block: ChainBlock) -> Sequence[Named]:
-        """Return the listed facts of each market transaction in *block*."""
+        """Return the `Named` of each transaction of the market in *block*."""
         ...
 
     def signatures(self, block: ChainBlock) -> Sequence[Signature]:
