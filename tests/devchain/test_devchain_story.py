@@ -6,6 +6,7 @@ from functools import cache
 import msgspec
 from solders.pubkey import Pubkey
 
+from mintscope.dex.outcome import Swap
 from mintscope.kit.primitives import Mint, Slot
 from mintscope.solana.blocks import LAMPORTS_PER_SOL, USDC, WSOL
 from mintscope_devchain.addresses import METAPLEX
@@ -52,11 +53,17 @@ def blocks(chain: Devchain, since_s: int, until_s: int) -> list[Slot]:
     return found
 
 
-def volumes(chain: Devchain, slots: list[Slot]) -> Counter[Mint]:
-    """Return the amount of each token that was traded in *slots*, in raw units."""
+@cache  # several tests read the swaps of the same slots
+def meant(slot: Slot) -> tuple[Swap, ...]:
+    """Return the intended swaps of `story` in *slot*, in order."""
+    return intended(story(), slot)
+
+
+def volumes(slots: list[Slot]) -> Counter[Mint]:
+    """Return the amount of each token of `story` that was traded in *slots*, in raw units."""
     traded: Counter[Mint] = Counter()
     for slot in slots:
-        for swap in intended(chain, slot):
+        for swap in meant(slot):
             traded[swap.in_mint] += swap.in_amount
             traded[swap.out_mint] += swap.out_amount
     return traded
@@ -64,14 +71,14 @@ def volumes(chain: Devchain, slots: list[Slot]) -> Counter[Mint]:
 
 def test_live_volume_per_minute_is_similar_to_that_of_the_history() -> None:
     chain = story()
-    before = volumes(chain, blocks(chain, -3_600, 0))
-    now = volumes(chain, blocks(chain, 0, MINUTES * 60))
+    before = volumes(blocks(chain, -3_600, 0))
+    now = volumes(blocks(chain, 0, MINUTES * 60))
     busy = [WSOL, *(mint_of(chain, each) for each in ("BONE", "WHIF", "MOON", "LEAF", "STAR"))]
     for mint in busy:
         ratio = (now[Mint(mint)] / MINUTES) / (before[Mint(mint)] / 60)
         assert 0.25 < ratio < 4.5, (mint, ratio)
     for slot in blocks(chain, 0, MINUTES * 60):
-        of_sol = [s for s in intended(chain, slot) if {s.in_mint, s.out_mint} == {WSOL, USDC}]
+        of_sol = [s for s in meant(slot) if {s.in_mint, s.out_mint} == {WSOL, USDC}]
         assert max(max(s.in_amount, s.out_amount) for s in of_sol) > LAMPORTS_PER_SOL // 20
 
 
@@ -86,7 +93,7 @@ def test_a_graduated_token_moves_to_pumpswap_at_the_price_of_its_curve() -> None
         entries = [msgspec.Raw(msgspec.json.encode(each)) for each in chain.entries(block)]
         decoded = decode_block(entries)
         found = [each._replace(in_left=None, out_left=None) for each in decoded.swaps]
-        assert found == list(intended(chain, slot))
+        assert found == list(meant(slot))
         assert not decoded.quarantined
         for swap in found:
             if mint in (swap.in_mint, swap.out_mint):
@@ -107,10 +114,10 @@ def test_a_graduated_token_moves_to_pumpswap_at_the_price_of_its_curve() -> None
 def test_the_story_has_a_launch_a_dead_token_and_two_copied_names() -> None:
     chain = story()
     launched = mint_of(chain, "NEW1")
-    assert volumes(chain, blocks(chain, -7_200, 119))[launched] == 0
-    assert volumes(chain, blocks(chain, 119, 180))[launched] > 0
-    assert volumes(chain, blocks(chain, -7_200, 240))[mint_of(chain, "NEW2")] == 0
-    assert volumes(chain, blocks(chain, -7_200, MINUTES * 60))[mint_of(chain, "GONE")] == 0
+    assert volumes(blocks(chain, -7_200, 119))[launched] == 0
+    assert volumes(blocks(chain, 119, 180))[launched] > 0
+    assert volumes(blocks(chain, -7_200, 240))[mint_of(chain, "NEW2")] == 0
+    assert volumes(blocks(chain, -7_200, MINUTES * 60))[mint_of(chain, "GONE")] == 0
     shown = {each.symbol: named(chain, each.mint) for each in chain.tokens}
     looks_like_bone = "B\N{CYRILLIC CAPITAL LETTER O}NE".encode()
     assert len(looks_like_bone).to_bytes(4, "little") + looks_like_bone in shown["TWIN"]
