@@ -16,11 +16,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from mintscope.kit.primitives import Slot
 from mintscope.solana.blocks import WSOL
 from mintscope_devchain import addresses
 from mintscope_devchain.chain import Devchain, lines
 from mintscope_devchain.market.pool import Venue
-from support.oracles.devchain_blocks import NOW, shown
+from support.oracles.devchain_blocks import NOW, Entry
 from support.oracles.intended_swaps import intended
 
 pytestmark = pytest.mark.process
@@ -68,11 +69,24 @@ def chain() -> Devchain:
 
 
 @pytest.fixture(scope="module")
-def trades(peer: Path, chain: Devchain) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+def blocks(chain: Devchain) -> Sequence[bytes]:
+    """Return the blocks of the chain, oldest first, each as a line of JSON."""
+    return list(lines(chain, len(chain.blockstore.slots)))
+
+
+@pytest.fixture(scope="module")
+def transactions(blocks: Sequence[bytes]) -> Mapping[Slot, Sequence[Entry]]:
+    """Return the transactions that the parser receives, by the slot of their block."""
+    read = map(json.loads, blocks)
+    return {Slot(block["slot"]): block["transactions"] for block in read}
+
+
+@pytest.fixture(scope="module")
+def trades(peer: Path, blocks: Sequence[bytes]) -> Mapping[str, Sequence[Mapping[str, Any]]]:
     """Return the trades that the parser finds, by the signature of the transaction."""
     read = subprocess.run(
         [BIN / "node", READER, peer],
-        input=b"".join(lines(chain, len(chain.blockstore.slots))),
+        input=b"".join(blocks),
         stdout=subprocess.PIPE,
         check=True,
         timeout=60,
@@ -85,14 +99,17 @@ def trades(peer: Path, chain: Devchain) -> Mapping[str, Sequence[Mapping[str, An
 
 
 def test_the_peer_reads_every_intended_swap(
-    chain: Devchain, trades: Mapping[str, Sequence[Mapping[str, Any]]]
+    chain: Devchain,
+    transactions: Mapping[Slot, Sequence[Entry]],
+    trades: Mapping[str, Sequence[Mapping[str, Any]]],
 ) -> None:
     venues, routes, pools = set(), 0, 0
-    for slot in chain.blockstore.slots:
+    assert list(transactions) == list(chain.blockstore.slots)
+    for slot, entries in transactions.items():
         meant = defaultdict(list)
         for swap in intended(chain, slot):
             meant[swap.signature].append(swap)
-        for entry in shown(chain, slot):
+        for entry in entries:
             if entry["meta"]["err"] is not None:
                 continue
             signature = entry["transaction"]["signatures"][0]
@@ -119,12 +136,13 @@ def test_the_peer_reads_every_intended_swap(
 
 
 def test_the_peer_returns_trades_of_failed_transactions(
-    chain: Devchain, trades: Mapping[str, Sequence[Mapping[str, Any]]]
+    transactions: Mapping[Slot, Sequence[Entry]],
+    trades: Mapping[str, Sequence[Mapping[str, Any]]],
 ) -> None:
     failed = [
         entry["transaction"]["signatures"][0]
-        for slot in chain.blockstore.slots
-        for entry in shown(chain, slot)
+        for entries in transactions.values()
+        for entry in entries
         if entry["meta"]["err"] is not None
     ]
 
