@@ -350,11 +350,13 @@ def refusals_of(operation: Operation, failure: Schema) -> dict[str, Any]:
 
 def examples_of(operations: Sequence[Operation]) -> dict[str, Any]:
     """Return an example of the response body of each refusal of *operations*, by its name."""
-    return {
-        _name_of(operation, code): _example_of(operation, code)
+    # Hundreds of refusals share a few dozen names.
+    refused = {
+        _name_of(operation, code): (operation, code)
         for operation in operations
         for code in (*operation.refusals, *EVERYWHERE)
     }
+    return {name: _example_of(operation, code) for name, (operation, code) in refused.items()}
 
 
 def _name_of(operation: Operation, code: ErrorCode) -> str:
