@@ -23,7 +23,7 @@ that a slow finality may change, happen on the chain before Alpenglow, too.
 """
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -36,6 +36,7 @@ from typing_extensions import override
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.primitives import UnixMs
+from mintscope.kit.sql.database import Database
 from mintscope.payments import node as payment_node
 from mintscope.payments.facilitator import LEASE_MARGIN_S
 from mintscope.payments.payment import State
@@ -43,6 +44,7 @@ from mintscope.payments.ports import ChainUnavailable
 from mintscope.payments.protocol.envelope import HELD_OPEN_S
 from mintscope.solana.pace import BLOCKHASH_BLOCKS
 from mintscope_devchain.blockstore import SlotPace, slot_pace
+from support.scenes.engine import separate
 from support.scenes.payments.payment_world import MovingTransport, World, world_at
 from support.scenes.payments.selling_api import KEY, OTHER_KEY, PURCHASE, SellingApi, opened
 
@@ -195,17 +197,25 @@ async def hasty(
         yield shop
 
 
+@pytest.fixture
+def books(hasty: SellingApi) -> Iterator[Database]:
+    """Yield a connection for all looks at the books: a test takes a dozen of them."""
+    with separate(hasty.world.path) as database:
+        yield database
+
+
 class Course:
     """One payment: the credit tokens that the buyer got for it, and its state in the books."""
 
-    def __init__(self, shop: SellingApi, payment: str) -> None:
+    def __init__(self, shop: SellingApi, payment: str, books: Database) -> None:
         self._shop = shop
         self._payment = payment
+        self._books = books
         self.tokens: set[str] = set()
 
     @property
     def state(self) -> str | None:
-        return self._shop.world.sql("SELECT (SELECT state FROM payment)")  # type: ignore[no-any-return]
+        return self._books.execute("SELECT (SELECT state FROM payment)").get  # type: ignore[no-any-return]
 
     async def send(self) -> httpx.Response:
         """Send the payment with its key, and check the answer against the books."""
@@ -230,13 +240,14 @@ class Course:
 )
 async def test_every_payment_ends_in_time(
     hasty: SellingApi,
-    world: World,
+    books: Database,
     name: str,
     pace: SlotPace,
     resends: bool,  # noqa: FBT001
 ) -> None:
+    world = hasty.world
     fault, clerk = FAULTS[name], Clerk(world)
-    course = Course(hasty, await hasty.paid("POST", PURCHASE))
+    course = Course(hasty, await hasty.paid("POST", PURCHASE), books)
     world.go_wrong(**fault.knobs_at(pace))
     assert isinstance(world.transport, Skimming)
     world.transport.is_skimming = name == "wrong amount"
@@ -270,9 +281,9 @@ async def test_every_payment_ends_in_time(
 
 @pytest.mark.parametrize("kind", ["http", "rpc", "hang", "lost"])
 async def test_a_payment_can_be_resent_after_a_fault_before_it_is_stored(
-    hasty: SellingApi, world: World, kind: str
+    hasty: SellingApi, world: World, books: Database, kind: str
 ) -> None:
-    course = Course(hasty, await hasty.paid("POST", PURCHASE))
+    course = Course(hasty, await hasty.paid("POST", PURCHASE), books)
     world.go_wrong(**calls(kind, "*"))
     answer = await course.send()
     assert answer.json()["error"]["code"] == "PAYMENT_UNAVAILABLE"

@@ -65,12 +65,15 @@ def writing(path: Path) -> Iterator[None]:
         yield
 
 
+def separate(path: Path) -> AbstractContextManager[Database]:
+    """Return a separate connection to the money file at *path*, or to its folder's database."""
+    if is_postgresql():
+        return nullcontext(database_in(path.parent, ("money",)))
+    # This creates tables if the file is new
+    return closing(SqliteDatabase(path, "money", busy_timeout_ms=5_000))
+
+
 def rows_of(path: Path, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
     """Run a statement over a separate connection; return its rows."""
-    opened: AbstractContextManager[Database]
-    if is_postgresql():
-        opened = nullcontext(database_in(path.parent, ("money",)))
-    else:  # this creates tables if the file is new
-        opened = closing(SqliteDatabase(path, "money", busy_timeout_ms=5_000))
-    with opened as database:
+    with separate(path) as database:
         return [tuple(row) for row in database.execute(statement, values)]
