@@ -144,8 +144,12 @@ class StandingPool(msgspec.Struct, frozen=True, gc=False, array_like=True):
     @property
     def depth(self) -> int:
         """The pool's lowest reserve, but at most the depth that its moves show, in micro-USD."""
-        depth = min(self.low, self.low_before)
-        return depth if self.shown is None else min(self.shown, depth)
+        low_before = self.low_before
+        depth = self.low
+        if low_before < depth:  # noqa: PLR1730 - runs for each pool at each swap, and `min` is slow
+            depth = low_before
+        shown = self.shown
+        return depth if shown is None or shown > depth else shown
 
     def is_silent(self, time: UnixS) -> bool:
         """Return whether, at *time*, the pause since the newest swap is longer than usual."""
@@ -175,7 +179,10 @@ class StandingPool(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
     def if_silent(self, time: UnixS) -> float:
         """Return the weight in micro-USD of the pool if it is silent; less if it is abandoned."""
-        return self.depth / SILENT * min(1.0, self.dead_s / (time - self.at))
+        silent_s = time - self.at
+        if silent_s <= HOUR_S:  # no pool is abandoned within an hour
+            return self.depth / SILENT
+        return self.depth / SILENT * min(1.0, self.dead_s / silent_s)
 
 
 class HourFlow(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -405,11 +412,15 @@ def _awaited(
 
     Each pool that outweighs one is too young to replace it; with few signers, its age counts less.
     """
-    trading = [
-        (weighed[place], pool.stood_s * len(pool.signers) / SIGNERS)
-        for place, pool in enumerate(pools)
-        if place not in silent
-    ]
+    trading = []
+    is_any_young = False
+    for place, pool in enumerate(pools):
+        if place not in silent:
+            aged_s = pool.stood_s * len(pool.signers) / SIGNERS
+            trading.append((weighed[place], aged_s))
+            is_any_young = is_any_young or aged_s <= SILENCE_MAX_S
+    if not is_any_young:
+        return []
     awaited = []
     for place in silent:
         kept = weighed[place]
