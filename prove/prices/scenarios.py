@@ -4,6 +4,7 @@ import gzip
 import json
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from random import Random
 from statistics import median
@@ -308,14 +309,8 @@ def puts_out(usd: float, *, quiet_s: int = 0, pools: int = 4) -> tuple[list[Trad
     """
     start = 1_200 + quiet_s
     for_s = 120
-    theirs = [Pool(f"honest-{n}", 100_000 / pools, 100_000 / pools) for n in range(pools)]
-    end = 1_200 if quiet_s else 1_200 + for_s
-    honest = list(crowd(Random(7), theirs, end=end, every_s=2.0))
-    times = [one.offer.time - START for one in honest]
-
-    def price(second: float) -> float:
-        return honest[bisect_right(times, second) - 1].offer.usd
-
+    theirs = tuple(f"honest-{n}" for n in range(pools))
+    honest, price = _honest(7, 1_200 if quiet_s else 1_200 + for_s, pools=theirs)
     own = [
         _own(n, (1.0 if n < start else 1.05) * price(n), 50.0, usd, signer=f"own-{n % 7}")
         for n in range(start - 700, start + for_s)
@@ -349,16 +344,15 @@ def seen_in_many(  # noqa: PLR0913 - the parts of an attack
     """
     start = 1_200 + quiet_s
     for_s = 120
-    theirs = [Pool(f"honest-{n}", 100_000 / pools, 100_000 / pools) for n in range(pools)]
+    theirs = tuple(f"honest-{n}" for n in range(pools))
     end = 1_200 if quiet_s else 1_200 + for_s
-    honest = list(crowd(Random(7), theirs, end=end, every_s=every_s))
-    times = [one.offer.time - START for one in honest]
+    honest, price = _honest(7, end, every_s=every_s, pools=theirs)
     mine = []
     for second in range(start - 700, start + for_s):
-        price = honest[bisect_right(times, second) - 1].offer.usd * (1.05 if second >= start else 1)
+        shown = price(second) * (1.05 if second >= start else 1)
         for number in range(own if (second - start) % 20 == 0 else traded):
             signer = f"own-{second % 7}"
-            mine.append(_own(second, price, 50.0, usd, pool=f"own-{number}", signer=signer))
+            mine.append(_own(second, shown, 50.0, usd, pool=f"own-{number}", signer=signer))
     return in_order(honest, mine), start
 
 
@@ -395,13 +389,14 @@ def _own(  # noqa: PLR0913 - what a swap says
     return trade(time, pool, price, usd, depth, signer=signer, is_attack=True)
 
 
+@lru_cache(maxsize=8)  # a search for the least capital of an attack uses the same ones each time
 def _honest(
-    seed: int, end: int, *, every_s: float = 2.0
-) -> tuple[list[Trade], Callable[[float], float]]:
-    """Return trades in a pool with 100,000 USD of depth, and a function from second to price."""
-    pool = Pool("honest", 100_000, 100_000)
-    trades = list(crowd(Random(seed), [pool], end=end, every_s=every_s))
-
+    seed: int, end: int, *, every_s: float = 2.0, pools: tuple[str, ...] = ("honest",)
+) -> tuple[Sequence[Trade], Callable[[float], float]]:
+    """Return trades in *pools* with 100,000 USD in total, and a function from second to price."""
+    each_usd = 100_000 / len(pools)
+    theirs = [Pool(name, each_usd, each_usd) for name in pools]
+    trades = tuple(crowd(Random(seed), theirs, end=end, every_s=every_s))
     times = [one.offer.time - START for one in trades]
 
     def price(second: float) -> float:
