@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import partial
 from math import sqrt
 from typing import Final
 
@@ -328,18 +329,17 @@ SAMPLES: Final = st.builds(
 @given(st.lists(st.tuples(st.integers(0, 70), st.lists(SAMPLES, max_size=6)), max_size=12))
 def test_the_rate_agrees_with_its_definition(slots: list[tuple[int, list[Swap]]]) -> None:
     market, time = SolMarket(), NOW
-    for pause_s, swaps in slots:
+    samples: list[list[slow_market.Sample]] = []
+    for place, (pause_s, swaps) in enumerate(slots):
         time += pause_s
         usd = market.slot(time, sorted(swaps, key=lambda one: one.transaction_index))
-        place, samples = len(market.headers) - 1, slow_market.sol_samples(market.block_swaps)
-        defined = [
-            slow_market.sol_price(samples, market.times(), place, slack)
-            for slack in (Fraction(0), TIE, -TIE)
-        ]
+        samples += slow_market.sol_samples(market.block_swaps[place:])
+        defined = partial(slow_market.sol_price, samples, market.times(), place)
         if usd is None:
-            assert defined[0] is None
+            assert defined() is None
         else:
-            assert any(usd == pytest.approx(one, rel=1e-15) for one in defined)
+            slacks = (Fraction(0), TIE, -TIE)
+            assert any(usd == pytest.approx(defined(slack), rel=1e-15) for slack in slacks)
 
 
 def test_a_log_that_begins_later_has_the_same_rate_after_a_minute() -> None:
