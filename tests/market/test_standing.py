@@ -69,13 +69,8 @@ def steady(  # noqa: PLR0913 - what a market is made of
     since: int = START,
 ) -> list[Trade]:
     """Return trades of five signers in one pool."""
-    return [
-        (
-            since + number * every_s,
-            trade(pool, usd, mint=mint, depth=depth, signer=f"{number % 5} of {pool}"),
-        )
-        for number in range(count)
-    ]
+    signed = [trade(pool, usd, mint=mint, depth=depth, signer=f"{n} of {pool}") for n in range(5)]
+    return [(since + number * every_s, signed[number % 5]) for number in range(count)]
 
 
 def shown(rows: Iterable[tuple[int, PricedSwap]]) -> list[float | None]:
