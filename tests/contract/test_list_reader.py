@@ -96,16 +96,27 @@ def expect_values(shown: dict[str, Any], expected: dict[str, float | None]) -> N
     assert {name: shown[name] for name in known} == pytest.approx(known, rel=1e-9, abs=1e-7)
 
 
-def expect_closes(listed: ListedTokens, swaps: list[Reported]) -> None:
-    """Assert that *listed* has the closes of the newest closed candles of each mint, by age."""
-    for row, mint in mints_by_row(listed).items():
-        own = [swap for swap in swaps if swap.mint == mint and swap.usd is not None]
-        for timeframe, width_s in WIDTH_S.items():
-            closes = [*{swap.time // width_s: swap.usd for swap in own}.values()][-2::-1]
-            for age in range(1, AGES + 1):
-                value = listed.columns.column(before("price", timeframe, age))[row]
-                known = closes[age - 1] if age <= len(closes) else None
-                assert (None if isnan(value) else value) == known
+def closes_of(mint: Mint, swaps: list[Reported]) -> dict[Timeframe, list[float | None]]:
+    """Return the closes of the newest AGES closed candles of *mint*, newest first."""
+    own = [swap for swap in swaps if swap.mint == mint and swap.usd is not None]
+    found: dict[Timeframe, list[float | None]] = {}
+    for timeframe, width_s in WIDTH_S.items():
+        closes = [*{swap.time // width_s: swap.usd for swap in own}.values()][-2::-1]
+        found[timeframe] = [*closes, *[None] * AGES][:AGES]
+    return found
+
+
+def listed_closes(listed: ListedTokens) -> dict[Mint, dict[Timeframe, list[float | None]]]:
+    """Return the closes of closed candles in *listed* by mint and timeframe, newest first."""
+    rows = mints_by_row(listed)
+    found: dict[Mint, dict[Timeframe, list[float | None]]] = {mint: {} for mint in rows.values()}
+    for timeframe in WIDTH_S:
+        names = [before("price", timeframe, age) for age in range(1, AGES + 1)]
+        columns = [listed.columns.column(name) for name in names]
+        for row, mint in rows.items():
+            values = [column[row] for column in columns]
+            found[mint][timeframe] = [None if isnan(value) else value for value in values]
+    return found
 
 
 def expect_alike(listed: ListedTokens, other: ListedTokens) -> None:
@@ -160,17 +171,18 @@ async def test_a_list_agrees_with_all_swaps_since_each_mint_was_tracked(ports: P
         if random.random() < 0.2:
             await listers[-1].refresh()
         if slot % 20 == 0:
+            lines = {mint: about(expected(mint, swaps, time)) for mint in followed}
+            closes = {mint: closes_of(mint, swaps) for mint in followed}
+            values = {mint: values_of(mint, swaps, time) for mint in followed}
             for lister in listers:
                 await lister.refresh()
-                assert reported(lister.newest()) == {
-                    mint: about(expected(mint, swaps, time)) for mint in followed
-                }
-                expect_closes(lister.newest(), swaps)
+                assert reported(lister.newest()) == lines
+                assert listed_closes(lister.newest()) == closes
                 expect_alike(lister.newest(), listers[0].newest())
                 shown = screened(lister.newest())
                 assert shown.keys() == followed
                 for mint in followed:
-                    expect_values(shown[mint], values_of(mint, swaps, time))
+                    expect_values(shown[mint], values[mint])
     assert any(expected(mint, swaps, time).ready for mint in followed)
     assert expected(A, swaps, time).rsi is not None
 
