@@ -4,13 +4,13 @@ The amounts of a trade follow from its price, size and depth; no code comes from
 """
 
 import hashlib
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from random import Random
 from typing import Any, Final, NamedTuple
 
+import msgspec
 from prove.prices.market import SOL_USD, START, UNNAMED, Trade, trade
 
 from support.scenes.made_transactions import USDC, WSOL, Ix, Tx, address, b58, checked, u64
@@ -106,9 +106,7 @@ def block_file(
     for number, one in enumerate(together):
         line = next(each for each in lines if each["blockTime"] >= START + one.at_s)
         line["transactions"].insert(0, _atomic(one, number))
-    return b"".join(
-        json.dumps(line, separators=(",", ":")).encode() + b"\n" for line in lines
-    ), swapped
+    return b"".join(msgspec.json.encode(line) + b"\n" for line in lines), swapped
 
 
 def _blocks(
