@@ -30,7 +30,9 @@ from support.scenes.stores import market_in
 pytestmark = [pytest.mark.storm, pytest.mark.timeout(900)]
 
 ROUNDS_MAX: Final = 10_000
-SETTLED_SLOTS: Final = 400  # of this chain: more than a minute, and final
+SLOT_MS: Final = 400  # a minute of such slots has half the blocks of a minute at today's pace
+STEP: Final = 50  # the number of blocks between two runs of ingest
+SETTLED_SLOTS: Final = 150  # of this chain: a minute; the gap is older still, and final
 LOOK_S: Final = 0.05
 BEFORE: Final = NOW // 1_000 - NOW // 1_000 % HOUR_S - HOUR_S  # the chain begins after it
 SKIPPED: Final = {"error": {"code": -32007, "message": "skipped"}}
@@ -49,7 +51,7 @@ def soon(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture
 def chain() -> Devchain:
-    chain = Devchain(seed=7, now=NOW, mints=1, history_days=0.01)
+    chain = Devchain(seed=7, now=NOW, mints=1, history_days=0.01, slot_ms=SLOT_MS)
     for _ in range(HEAD):
         chain.tick()
     return chain
@@ -95,7 +97,7 @@ async def filling(app: ASGIApp, chain: Devchain) -> AsyncIterator[Filling]:
 
 async def go_on(chain: Devchain, blocks: Path, market: Market, mints: list[Mint], gap: Gap) -> None:
     """Add blocks to *chain*; ingest reads them and joins the backfills that are ready."""
-    for _ in range(HEAD):
+    for _ in range(STEP):
         chain.tick()
     write(chain, blocks)
     await follow(blocks, market, mints, gap=gap)
@@ -123,7 +125,7 @@ async def test_a_filled_gap_leaves_the_same_rows_and_reports_as_no_gap(
     gap = Gap(missed[0], missed[-1], "lost")
     everything = [WSOL, *mints]
     async with market_in(tmp_path / "late") as market:
-        for _ in range(SETTLED_SLOTS // HEAD + 1):
+        for _ in range(SETTLED_SLOTS // STEP):
             await go_on(chain, blocks, market, everything, gap)
         assert await market.reader.gaps(10) == [gap]
         await joins_imported(market, mints[0])
@@ -158,7 +160,7 @@ async def missing(chain: Devchain, blocks: Path, market: Market) -> tuple[Mint, 
     """Ingest the blocks of *chain* with a gap; return the only mint and the gap."""
     missed = chain.blockstore.slots[-60:-50]
     mint, gap = chain.world.listed[0].token.mint, Gap(missed[0], missed[-1], "lost")
-    for _ in range(SETTLED_SLOTS // HEAD + 1):
+    for _ in range(SETTLED_SLOTS // STEP):
         await go_on(chain, blocks, market, [WSOL, mint], gap)
     return mint, gap
 
