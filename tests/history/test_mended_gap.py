@@ -33,7 +33,9 @@ from support.scenes.postgres import dsn_in
 pytestmark = [pytest.mark.storm, pytest.mark.timeout(900)]
 
 ROUNDS_MAX: Final = 10_000
-SETTLED_SLOTS: Final = 400  # of this chain: more than a minute, and final
+SLOT_MS: Final = 400  # a minute of such slots has half the blocks of a minute at today's pace
+STEP: Final = 50  # the number of blocks between two runs of ingest
+SETTLED_SLOTS: Final = 150  # of this chain: a minute; the gap is older still, and final
 LOOK_S: Final = 0.05
 AFTER_S: Final = 300
 CALLS: Final = 100_000
@@ -48,7 +50,7 @@ KEPT: Final = (
 
 @pytest.fixture
 def chain() -> Devchain:
-    chain = Devchain(seed=7, now=NOW, mints=1, history_days=0.01)
+    chain = Devchain(seed=7, now=NOW, mints=1, history_days=0.01, slot_ms=SLOT_MS)
     for _ in range(HEAD):
         chain.tick()
     return chain
@@ -100,14 +102,14 @@ class Scene:
 
     async def go_on(self, market: Market) -> None:
         """Add blocks to the chain; ingest reads them and joins the backfills that are ready."""
-        for _ in range(HEAD):
+        for _ in range(STEP):
             self.chain.tick()
         blocks = self.folder / "blocks.jsonl"
         write(self.chain, blocks)
         await follow(blocks, market, [WSOL, *self.mints], gap=self.gap)
 
     async def settle(self, market: Market) -> None:
-        for _ in range(SETTLED_SLOTS // HEAD + 1):
+        for _ in range(SETTLED_SLOTS // STEP):
             await self.go_on(market)
         assert await market.reader.gaps(10) == [self.gap]
 
