@@ -1,8 +1,10 @@
 """`mintscope history` is ended by kill -9 many times; its backfill equals one without kills."""
 
 import asyncio
-import sys
-from asyncio.subprocess import Process
+import os
+from collections.abc import Mapping
+from contextlib import redirect_stdout
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -10,7 +12,7 @@ from typing import Any, Final
 import pytest
 from test_late_mint import HEAD, addresses, follow, kept, write
 
-from mintscope.app.config.load import child_environment
+from mintscope.app.cli.history import Giving, backfill_token
 from mintscope.app.stores.stores import Market
 from mintscope.history.backfill import Kind, Stage
 from mintscope.kit.primitives import Mint
@@ -18,17 +20,25 @@ from mintscope.solana.blocks import WSOL
 from mintscope_devchain.chain import Devchain
 from support.oracles.devchain_blocks import NOW
 from support.processes.listening import listening
+from support.processes.processes import start_process
 from support.scenes.stores import market_in
 
 CALLS_BEFORE_A_KILL: Final = [1, 3, 40, 150, 400]
 ROUNDS_MAX: Final = 60
 ROUND_S: Final = 300
 LOOK_S: Final = 0.01
-READ: Final = """
-from mintscope.app.cli.history import Giving, backfill_token
 
-backfill_token(Giving(**{}), None)
-"""  # `mintscope history`, with the days counted from the chain's time
+
+def run_command(environment: Mapping[str, str], giving: Mapping[str, Any]) -> None:
+    """Run `mintscope history` in this process, with the days counted from the chain's time."""
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        Path(os.devnull).open("w") as nowhere,
+        redirect_stdout(nowhere),
+    ):
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        backfill_token(Giving(**giving), None)
 
 
 class Counting:
@@ -44,24 +54,28 @@ class Counting:
 
 
 async def run_and_kill(
-    process: Process, node: Counting, calls: int, market: Market, mint: Mint
+    process: BaseProcess, node: Counting, calls: int, market: Market, mint: Mint
 ) -> Stage | None:
     """Kill *process* after *calls* requests, or when its backfill is ready to be joined.
 
     Return the stage of the backfill of *mint*; None if the backfill was not begun.
     """
     before = node.calls
+    looked = before - 1
     try:
         async with asyncio.timeout(ROUND_S):
-            while process.returncode is None and node.calls - before < calls:
-                job = await market.history.one(mint)
-                if job is not None and job.stage is Stage.READY:
-                    break
+            while process.is_alive() and node.calls - before < calls:
+                # A command that waits for the join sends no requests.
+                if node.calls == looked:
+                    job = await market.history.one(mint)
+                    if job is not None and job.stage is Stage.READY:
+                        break
+                looked = node.calls
                 await asyncio.sleep(LOOK_S)
     finally:
-        assert process.returncode is None, "the command ended before it was killed"
+        assert process.exitcode is None, "the command ended before it was killed"
         process.kill()
-        await process.wait()
+        process.join()
     job = await market.history.one(mint)
     return None if job is None else job.stage
 
@@ -89,16 +103,11 @@ async def test_a_backfill_killed_many_times_equals_an_ingest_from_the_start(tmp_
     random, node, kills, stage = Random(7), Counting(chain), 0, None
     async with market_in(late) as market, listening(node) as url:
         await market.tracking.add(mint)
-        environment = child_environment(
-            {"MINTSCOPE_DATA_DIR": str(late), "MINTSCOPE_CHAIN__RPC_URL": url}
-        )
-        command = [sys.executable, "-c", READ.format(giving)]
+        environment = {"MINTSCOPE_DATA_DIR": str(late), "MINTSCOPE_CHAIN__RPC_URL": url}
         while stage is not Stage.READY:
             assert kills < ROUNDS_MAX
             calls = random.choice(CALLS_BEFORE_A_KILL)
-            process = await asyncio.create_subprocess_exec(
-                *command, env=environment, stdout=asyncio.subprocess.DEVNULL
-            )
+            process = start_process(run_command, environment, giving)
             stage = await run_and_kill(process, node, calls, market, mint)
             kills += 1
         for _ in range(200):

@@ -25,6 +25,7 @@ PRELOADED: Final = [
     "test_geyser",
     "test_ingest_storm",
     "test_killed_flood",
+    "test_killed_history",
 ]
 
 processes = multiprocessing.get_context("forkserver")
