@@ -4,9 +4,10 @@ import asyncio
 import json
 import re
 import shlex
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,7 +25,7 @@ from mintscope.app.payments import open_sales
 from mintscope.app.stores.stores import open_market, open_money
 from mintscope.kit.clock import SystemClock
 from support.fakes.reports import TRACKED
-from support.processes.api_process import command
+from support.processes.processes import running
 from support.scenes.payments.selling_api import decoded
 from support.scenes.service import bearer
 from support.scenes.stores import PEPPER
@@ -145,11 +146,21 @@ def environment(folder: Path, chain: Chain) -> Mapping[str, str]:
 
 async def sales(town: Town, *words: str) -> Any:
     """Run `mintscope sales ... --json` as an operator does; return its output."""
-    done = await asyncio.to_thread(
-        command, environment(town.folder, town.chain), "sales", *words, "--json"
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return json.loads(await asyncio.to_thread(output_of, town, "sales", *words, "--json"))
+
+
+def output_of(town: Town, *words: str) -> str:
+    """Run a command in a process of its own; return its output."""
+    with running(run_command, environment(town.folder, town.chain), words) as (ended, _):
+        exit_code, output, everything = ended
+    assert exit_code == 0, everything
+    return str(output)
+
+
+def run_command(tells: Connection, variables: Mapping[str, str], words: Sequence[str]) -> None:
+    """Run a command in this process; send its exit code, its output, and that with its errors."""
+    done = CliRunner().invoke(app, words, env=variables)
+    tells.send((done.exit_code, done.stdout, done.output))
 
 
 async def orphans(town: Town, count: int) -> None:

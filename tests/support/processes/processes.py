@@ -26,6 +26,7 @@ PRELOADED: Final = [
     "test_ingest_storm",
     "test_killed_flood",
     "test_killed_history",
+    "test_restore",
 ]
 
 processes = multiprocessing.get_context("forkserver")
