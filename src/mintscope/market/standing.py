@@ -144,10 +144,8 @@ class StandingPool(msgspec.Struct, frozen=True, gc=False, array_like=True):
     @property
     def depth(self) -> int:
         """The pool's lowest reserve, but at most the depth that its moves show, in micro-USD."""
-        low_before = self.low_before
-        depth = self.low
-        if low_before < depth:  # noqa: PLR1730 - runs for each pool at each swap, and `min` is slow
-            depth = low_before
+        low, before = self.low, self.low_before
+        depth = low if low < before else before  # noqa: FURB136 - `min` takes twice as long
         shown = self.shown
         return depth if shown is None or shown > depth else shown
 
@@ -179,10 +177,9 @@ class StandingPool(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
     def if_silent(self, time: UnixS) -> float:
         """Return the weight in micro-USD of the pool if it is silent; less if it is abandoned."""
-        silent_s = time - self.at
-        if silent_s <= HOUR_S:  # no pool is abandoned within an hour
-            return self.depth / SILENT
-        return self.depth / SILENT * min(1.0, self.dead_s / silent_s)
+        silent_s = time - self.at  # no pool is abandoned within an hour
+        part = 1.0 if silent_s <= HOUR_S else min(1.0, self.dead_s / silent_s)
+        return self.depth / SILENT * part
 
 
 class HourFlow(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -412,23 +409,18 @@ def _awaited(
 
     Each pool that outweighs one is too young to replace it; with few signers, its age counts less.
     """
-    trading = []
-    is_any_young = False
-    for place, pool in enumerate(pools):
-        if place not in silent:
-            aged_s = pool.stood_s * len(pool.signers) / SIGNERS
-            trading.append((weighed[place], aged_s))
-            is_any_young = is_any_young or aged_s <= SILENCE_MAX_S
-    if not is_any_young:
+    trading = [
+        (weighed[place], pool.stood_s * len(pool.signers) / SIGNERS)
+        for place, pool in enumerate(pools)
+        if place not in silent
+    ]
+    if all(one_s > SILENCE_MAX_S for _, one_s in trading):
         return []
     awaited = []
     for place in silent:
         kept = weighed[place]
-        age_s = -1.0  # age of the oldest pool that outweighs the silent one
-        for weight, one_s in trading:
-            if weight >= kept and one_s > age_s:
-                age_s = one_s
-        if 0 <= age_s <= SILENCE_MAX_S and age_s <= pools[place].rival_s:
+        oldest_s = max((one_s for weight, one_s in trading if weight >= kept), default=-1.0)
+        if 0 <= oldest_s <= SILENCE_MAX_S and oldest_s <= pools[place].rival_s:
             awaited.append(place)
     return awaited
 
@@ -497,9 +489,7 @@ def _trade(pool: StandingPool, offer: Offer) -> StandingPool:
         is_last = len(signers) == SIGNERS - 1
         signers = ENOUGH_SIGNERS if is_last else (*signers, offer.signer[:SIGNER_CHARS])
     stood_s = pool.stood_s
-    lull_s = pool.lull_s
-    if lull_s is None:
-        lull_s = pool.usual_lull_s
+    lull_s = pool.usual_lull_s
     if gap_s:
         if stood_s < PROVEN_S:
             stood_s = min(PROVEN_S, stood_s + gap_s)
