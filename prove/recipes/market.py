@@ -133,7 +133,7 @@ BOUGHT: Final = Recipe(
         Mutant(
             "a pool that is left weighs what stood in it",
             STANDING,
-            "return self.depth / SILENT * min(1.0, self.dead_s / (time - self.at))",
+            "return self.depth / SILENT * part",
             "return float(self.depth)",
             ("e2e/test_bought_prices.py",),
         ),
@@ -302,7 +302,7 @@ LAUNCHED: Final = Recipe(
         Mutant(
             "a curve that is left weighs what stood in it",
             STANDING,
-            "return self.depth / SILENT * min(1.0, self.dead_s / (time - self.at))",
+            "return self.depth / SILENT * part",
             "return float(self.depth)",
         ),
     ),
