@@ -140,7 +140,7 @@ BOUGHT: Final = Recipe(
         Mutant(
             "a deep pool that begins in a pause decides at once",
             STANDING,
-            "if 0 <= age_s <= SILENCE_MAX_S and age_s <= pools[place].rival_s:",
+            "if 0 <= oldest_s <= SILENCE_MAX_S and oldest_s <= pools[place].rival_s:",
             "if False:",
             ("market/test_standing_weights.py",),
         ),
@@ -168,7 +168,7 @@ BOUGHT: Final = Recipe(
         Mutant(
             "money out of range counts",
             STANDING,
-            "return depth if self.shown is None else min(self.shown, depth)",
+            "return depth if shown is None or shown > depth else shown",
             "return depth",
             ("market/test_price_rules.py",),
         ),
