@@ -158,7 +158,7 @@ OVER: Final = "This took too long, or was already done. Sign in again."
 
 
 class SecondStepPages:
-    """Pages of the second step of a sign-in, and pages that ask for a passkey alone.
+    """Pages of the second step of a sign-in, and pages that accept a passkey instead.
 
     The ticket, which identifies a sign-in that waits for its second step, is only in the form of
     that step, never in a cookie.

@@ -373,13 +373,14 @@ class CreditRoutes:
         scope=Scope.TRADE_WRITE,
     )
     async def buy_credits(self, request: Request) -> Response:
-        """Buy credits: on a new credit token, or for the credential that is sent along.
+        """Buy credits for a new credit token, or for the credential that is sent along.
 
         Sells a bundle of credits for a payment on Solana (x402), without an account: the answer is
         a new credit token, or the credits are added to the credit token or the account of the API
         key in Authorization. Ask once without payment for the terms, then send the same request
         with PAYMENT-SIGNATURE. Send an Idempotency-Key with both: if the answer is lost, the same
-        payment with the same key returns it again for a day, until a new token is first used.
+        payment with the same key returns it again for a day. A new credit token is returned again
+        only until it is first used.
         """
         caller = await self.gate.admit(request)
         bundle = _bundle(request)

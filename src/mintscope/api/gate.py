@@ -335,10 +335,10 @@ def idempotency_key(request: Request) -> str | None:
 
 
 async def name_of(request: Request, account: CreditAccount, key: str) -> str:
-    """Return the name of the answer to *request*, which *account* pays for with *key*.
+    """Return a digest that names the answer to *request* for *account* and an idempotency *key*.
 
-    The name depends on *account*, *key*, and the method, path, query and body of *request*.
-    Raises PayloadTooLarge and ClientDisconnected.
+    It depends on *account*, *key*, and the method, path and query of *request*; for a POST, also on
+    its body.  Raises PayloadTooLarge and ClientDisconnected, for a POST only.
     """
     digest = sha256(b"%d %b %b\n" % (account, key.encode(), request.method.encode()))
     digest.update(b"%b\n%b\n" % (request.path.encode(errors="replace"), request.query))

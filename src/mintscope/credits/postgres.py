@@ -383,9 +383,10 @@ class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
         self._gone_count += len(answered)
 
     def _tend(self, at: UnixMs) -> None:
-        """Give back debits of unknown outcome, and delete the rows of sent stream minutes.
+        """Give back debits of unknown outcome.
 
-        Then record that this replica is alive.  The last two steps are done only if they are due.
+        Then, each only if it is due: delete the rows of stream minutes that stay paid, and record
+        that this replica is alive.
         """
         while self._doubted:
             batch, minutes = self._doubted[-1]

@@ -206,7 +206,7 @@ def _fees_to(account: int, gained: int, token_accounts: TokenAccounts) -> dict[i
 
 
 def _change(token: Instruction, account: int) -> tuple[int, bool] | None:
-    """Return the amount that *token* adds to *account*, and whether an unnamed fee may reduce it.
+    """Return the change of *account* by *token*, and whether a fee not in its data may reduce it.
 
     None if the instruction is not understood.
     """

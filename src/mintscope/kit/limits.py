@@ -1,7 +1,7 @@
-"""Rate limits: an exact moving window of monotonic time.
+"""Rate limits: for each key, a moving window of monotonic time.
 
-No span of *window_s* seconds contains more than *count* admitted requests, whenever the span
-begins.
+No span of *window_s* seconds contains more than *count* admitted requests of one key, whenever the
+span begins.  `MovingWindow` ensures this for a bounded number of active keys.
 """
 
 from array import array

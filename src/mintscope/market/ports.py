@@ -228,7 +228,8 @@ class MarketOverview(NamedTuple):
     """The position of the market, and its open gaps and tracked mints.
 
     slot, time     the slot and the time of the newest block; None before the first
-    folded_slot    the checkpoint of the finalized fold; None before the first
+    folded_slot    the last final slot whose swaps are in the stored state of the mints; None before
+                   the first
     follows_files  whether the market's clock follows replayed files
     gap_count      the number of open gaps
     gap_slots      the number of slots in the open gaps

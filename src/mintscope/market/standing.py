@@ -595,6 +595,6 @@ def _moved(pool: StandingPool, offer: Offer) -> tuple[float, float, int, int | N
 
 
 def _move(origin: float, last: float, new: float) -> float:
-    """Return the fraction by which *last* and *new* are both above *origin*, or both below it."""
+    """Return the smaller move from *origin* to *last* or *new*, a ratio less 1; opposed: <= 0."""
     low, high = (last, new) if last < new else (new, last)
     return (low / origin if low > origin else origin / high) - 1

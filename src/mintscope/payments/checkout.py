@@ -4,8 +4,8 @@
     work        produce the answer and its price; a failure costs nothing
     settle      take the credits, or one payment on chain
 
-Nothing happens between settling and the receipt.  An interface (HTTP, MCP) parses credentials and
-payments, and turns receipts and refusals into its own format.
+The answer exists before the settling, so no work that may fail comes after it.  An interface (HTTP,
+MCP) parses credentials and payments, and turns receipts and refusals into its own format.
 
 `propose` builds the transaction of a payment for a wallet that can only sign, such as one in a
 browser.  It stores nothing: once signed, the payment is presented and checked like any other.

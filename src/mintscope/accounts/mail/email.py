@@ -122,7 +122,8 @@ class EmailLimit:
     async def take(self, key: LimitKey, site: LimitKey | None = None) -> bool:
         """Count an e-mail under *key*; return False, without counting, if a limit is reached.
 
-        site    the site of the visitor who asks for the e-mail; None: a signed-in user asks for it
+        site    the network of the visitor who asks for the e-mail, an IPv4 address or an IPv6 /48;
+                None: a signed-in user asks for it
         """
         return await take_all(self._counted(key, site)) is None
 

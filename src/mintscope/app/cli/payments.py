@@ -59,7 +59,7 @@ def find(
     as_json: output.AsJson = False,
     config: ConfigFile = None,
 ) -> None:
-    """Show the outcome of payments: amount, time, purchase, present holder, and what to do.
+    """Show outcomes of payments: amount, time, purchase, who has the credits now, and what to do.
 
     Reads the store, and the chain if payments are configured; changes nothing.  Prints a text for
     the customer with each payment.  Exits with 1 if no payment was found.

@@ -1,4 +1,4 @@
-"""The bounds of requests, the refusal of a request by its head, and the types of responses."""
+"""Bounds of requests, errors for faulty request heads, and the types of responses."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass

@@ -558,7 +558,7 @@ def begin_averages(  # noqa: PLR0913, PLR0917 - one argument for each column
 
 @kernel
 def close_value(acc: Floats, closed: int, close: float, z: int, periods: Periods) -> None:
-    """Add *close* after *closed* candles, but only to the accumulators that value *z* needs."""
+    """Set LAST to *close*, and add it to the accumulators of value *z* after *closed* candles."""
     size = len(periods.ema)
     if z < size:
         acc[EMA + z] = ema(acc[EMA + z], closed, periods.ema[z], close)

@@ -366,7 +366,7 @@ class _Rows:
 
     @cached_property
     def _depths(self) -> Floats:
-        """The estimated depth by row, US dollars on each side; NaN if it cannot be estimated."""
+        """By row, the estimated US dollars on each side of the pools; NaN without an estimate."""
         flows = np.array([abs(each.buy_volume - each.sell_volume) for each in self._candles], float)
         opens = np.array([each.open for each in self._candles], float)
         is_sided = np.array([each.imported_volume is None for each in self._candles], bool)

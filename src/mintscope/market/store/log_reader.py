@@ -388,7 +388,7 @@ class SqlLogReader:
         self._tip: tuple[int, log.LogTip] | None = None
 
     async def tip(self) -> log.LogTip:
-        """Return the newest position of the log; read again only if `version` has changed."""
+        """Return the newest position of the log; if `version` is not None, read only changes."""
         return await self._reading.run(self._read_tip)
 
     async def events(self, after_seq: int, limit: int) -> Sequence[log.Event]:

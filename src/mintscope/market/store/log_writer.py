@@ -170,7 +170,8 @@ class SqlMarketStore:
     access        runs work on the writer's connection, in one thread or in the event loop
     tables        the reads and writes that differ by database engine
     follows_all   whether the swaps of untracked mints are logged, too
-    copier        copies a write-ahead log; None: there is no such log, or each commit copies it
+    copier        copies the write-ahead log into the database file; None: the database has no such
+                  log, or each commit copies it
     """
 
     def __init__(

@@ -201,12 +201,16 @@ class CreditSales:
         address: str,
         wanted: Callable[[], Awaitable[Wanted]],
     ) -> Settled:
-        """Settle the signed payment, and return the result; a repeated call returns it again.
+        """Settle the signed payment, and return the result; a repeated call returns it for a day.
+
+        A new credit token is returned again only until it is first used.
 
         key        redelivery key, created in the browser
         address    IP address of the client
         wanted     returns the purchase to deliver
-        Raises     CheckoutRefused, PriceUnavailable, ServiceUnavailable; the errors of *wanted*
+        Raises     CheckoutRefused, PriceUnavailable, ServiceUnavailable, Contradiction;
+                   InvalidToken if the credit token was rotated or the account removed; the errors
+                   of *wanted*
         """
         terms, amount = self._paid(transaction)
         presented = Presented(
