@@ -78,7 +78,7 @@ def test_a_retry_of_ingest_refuses_an_exchanged_store(tmp_path: Path) -> None:
         read_until(ingest, "ingest_takes_over")
         with psycopg.connect(dsn_in(tmp_path), autocommit=True) as database:
             database.execute(RENAME)
-            database.execute(END_OTHERS)
+            database.execute(END_OTHERS, ([database.info.backend_pid],))
         _, ended = ingest.communicate(timeout=END_S)
 
     assert ingest.returncode == 3
