@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import aclosing
 from typing import Final
 
+import psycopg
 import pytest
 
 from mintscope.kit.clock import ManualClock
@@ -23,6 +24,10 @@ from support.scenes.limits import database, dsn, empty_postgres, shared
 START = UnixMs(1_750_000_000_000)
 TWO = Limit(name="test", count=2, window_s=60)
 ONE_EACH = 2  # processes
+SESSIONS: Final = """
+SELECT count(*) FROM pg_stat_activity
+ WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()
+"""
 
 
 @pytest.fixture
@@ -160,6 +165,23 @@ async def test_a_connection_cancelled_during_its_setup_is_closed() -> None:
         gc.collect()
 
     assert [str(each.message) for each in warned] == []
+
+
+async def test_two_calls_at_once_leave_one_connection_open(own_server: PostgresServer) -> None:
+    """A call that is being cancelled overlaps with the next one."""
+    store = PostgresWindows(own_server.dsn)
+    async with aclosing(store):
+        await asyncio.gather(store.settle([]), store.settle([]))
+        async with (
+            asyncio.timeout(30),
+            await psycopg.AsyncConnection.connect(own_server.dsn, autocommit=True) as watching,
+        ):
+            open_count = 2
+            while open_count != 1:
+                await asyncio.sleep(0.01)  # the server ends a closed session a moment later
+                row = await (await watching.execute(SESSIONS)).fetchone()
+                assert row is not None
+                open_count = row[0]
 
 
 async def test_requests_do_not_wait_for_a_frozen_server(own_server: PostgresServer) -> None:

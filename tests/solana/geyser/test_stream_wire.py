@@ -132,6 +132,7 @@ async def test_a_stream_that_sends_slots_but_no_blocks_is_ended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("mintscope.solana.yellowstone.stream.CONNECT_S", 0.3)
+    monkeypatch.setattr("mintscope.solana.yellowstone.stream.BARREN_FACTOR", 0.005)
     async with served(subscribe_barren) as url:
         clock = SystemClock()
         stream = Stream(
@@ -139,7 +140,7 @@ async def test_a_stream_that_sends_slots_but_no_blocks_is_ended(
             [],
             plausible=PlausibleSlots(Away(), clock),
             clock=clock,
-            watchdog_s=0.1,
+            watchdog_s=TIMEOUT_S,
         )
         with capture_logs() as logs:
             running = asyncio.create_task(stream.run())

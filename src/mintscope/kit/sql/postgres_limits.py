@@ -82,9 +82,11 @@ class PostgresWindows:
         columns = [list(column) for column in zip(*asked, strict=True)] or [[]] * len(
             AskedWindow._fields
         )
-        # Put back after success only: a failed or cancelled call closes the connection.
+        # Put back after success only: a failed or cancelled call closes the connection.  A call may
+        # still be ending while the next one runs, which then has a connection of its own.
         connection = self._connection
         self._connection = None
+        is_kept = False
         try:
             connection = connection or await self._connect()
             cursor = AsyncRawCursor(connection)
@@ -93,11 +95,13 @@ class PostgresWindows:
                 key: FoundWindow(held, age_us) for key, held, age_us in await cursor.fetchall()
             }
             await self._sweep(cursor, len(asked), now)
-            self._connection = connection
+            is_kept = self._connection is None
+            if is_kept:
+                self._connection = connection
         except (psycopg.Error, OSError) as cause:
             raise LimitStoreAway(str(cause)) from cause
         finally:
-            if self._connection is None and connection is not None:
+            if not is_kept and connection is not None:
                 await connection.close()
         return [found[each.key] for each in asked]
 
