@@ -116,7 +116,8 @@ async def test_the_pauses_between_attempts_double_up_to_six_hours_until_giving_u
     pauses_ms = []
     async with mail_room(rcpt="451 Later") as room:
         delivery = station.to(room)
-        last_at, given_up_at = NOW, None
+        last_at = NOW
+        given_up_at = None
         while given_up_at is None:
             assert station.clock.now() - NOW <= GIVE_UP_MS
             if await delivery.round():
