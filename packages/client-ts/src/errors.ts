@@ -90,7 +90,8 @@ export class NoPaymentsError extends NotNowError {}
 
 /** No complete answer arrived. If `mayBeCharged`, credits may have been spent on the call. */
 export class UnreachableError extends ClientError {
-  readonly mayBeCharged: boolean;
+  /** False if no request of the call was sent, or if the call costs no credits. */
+  mayBeCharged: boolean;
 
   constructor(message: string, options: ErrorOptions & { mayBeCharged: boolean }) {
     super(message, options);

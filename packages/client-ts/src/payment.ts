@@ -45,6 +45,8 @@ export class Payer {
   readonly #signer: Signer;
   /** The atoms of all signed payments. */
   spent = 0n;
+  /** The signed payments of calls that have not succeeded, by Idempotency-Key. */
+  readonly #unsettled = new Map<string, string>();
 
   constructor(pin: Pin, signer: Signer) {
     this.#pin = pin;
@@ -52,10 +54,11 @@ export class Payer {
   }
 
   /**
-   * Return the PAYMENT-SIGNATURE for the demand in `header`, a PAYMENT-REQUIRED. Throws
-   * WillNotPayError if no offer is for the pin, OverBudgetError if its limits do not allow it.
+   * Return the PAYMENT-SIGNATURE of the call with `key` for the demand in `header`, a
+   * PAYMENT-REQUIRED. Throws WillNotPayError if no offer is for the pin, OverBudgetError if its
+   * limits do not allow it.
    */
-  async pay(header: string): Promise<string> {
+  async pay(header: string, key: string): Promise<string> {
     const { network, asset, payTo, atomsPerPayment, atomsInAll } = this.#pin;
     const demand = parse(header);
     const offer = demand.accepts.find(
@@ -74,11 +77,23 @@ export class Payer {
     }
     this.spent += atoms;
     try {
-      return await this.#signer.sign(demand, offer, header);
+      const payment = await this.#signer.sign(demand, offer, header);
+      this.#unsettled.set(key, payment);
+      return payment;
     } catch (cause) {
       this.spent -= atoms;
       throw cause;
     }
+  }
+
+  /** Return the payment signed for `key`, which may still land; null if there is none. */
+  unsettled(key: string): string | null {
+    return this.#unsettled.get(key) ?? null;
+  }
+
+  /** Forget the payment of `key`: its call has succeeded. */
+  settle(key: string): void {
+    this.#unsettled.delete(key);
   }
 }
 

@@ -4,12 +4,17 @@ export class SocketTexts {
   readonly #socket: WebSocket;
   readonly #texts: string[] = [];
   #isOver = false;
+  /** Whether the first message has been sent. */
+  wasOpen = false;
   #wake: () => void = () => undefined;
 
   /** Send `first` through `socket` when it is open. */
   constructor(socket: WebSocket, first: string) {
     this.#socket = socket;
-    socket.addEventListener("open", () => socket.send(first));
+    socket.addEventListener("open", () => {
+      this.wasOpen = true;
+      socket.send(first);
+    });
     socket.addEventListener("message", (event) => {
       this.#texts.push(String(event.data));
       this.#wake();

@@ -38,14 +38,14 @@ export async function* stream(
     for (;;) {
       try {
         yield* live.connection();
-        throw new UnreachableError("the stream broke off", { mayBeCharged: false });
+        throw new UnreachableError("the stream broke off", { mayBeCharged: true });
       } catch (failure) {
         if (!(failure instanceof ClientError)) throw failure;
         await sleep(live.waitMs(failure));
       }
     }
   } finally {
-    live.release();
+    live.release(false);
   }
 }
 
@@ -57,6 +57,8 @@ class LiveCall {
   /** The retries since the beginning, or since the first loss after an event; null: no loss yet. */
   #attempt: Attempt | null = newAttempt();
   #reserved = 0;
+  /** The reserved credits may have been spent from this time on. */
+  #chargedFromMs = 0;
   #creditsLeft: number | null = null;
   #leaveAtMs = Infinity;
 
@@ -73,8 +75,7 @@ class LiveCall {
 
   /** Open a connection, from the last received event; yield its reports until it is closed. */
   async *connection(): AsyncGenerator<LiveReport, void, undefined> {
-    this.release();
-    this.#reserve();
+    this.#reserve(0);
     this.#leaveAtMs = Infinity;
     this.#reader.restart();
     const socket = this.#transport.webSocket;
@@ -93,7 +94,7 @@ class LiveCall {
       try {
         for (;;) {
           const { done, value } = await reader.read().catch((cause: unknown) => {
-            throw new UnreachableError(`the stream was lost: ${String(cause)}`, { cause, mayBeCharged: false });
+            throw new UnreachableError(`the stream was lost: ${String(cause)}`, { cause, mayBeCharged: true });
           });
           if (done) return;
           watch.refresh();
@@ -115,6 +116,9 @@ class LiveCall {
     try {
       for (;;) {
         const text = await texts.next(Math.min(SOCKET_SILENCE_MS_MAX, this.#leaveAtMs - performance.now()));
+        if (text === null && !texts.wasOpen) {
+          throw new UnreachableError("the WebSocket could not be opened", { mayBeCharged: false });
+        }
         if (text === null) return;
         if (text !== undefined) yield* this.#take(messageOf(text, this.#reader));
         // No message came: the connection is lost
@@ -128,21 +132,31 @@ class LiveCall {
 
   /** Return the milliseconds to wait before reopening the stream, or throw `failure`. */
   waitMs(failure: ClientError): number {
-    const isEnd = failure instanceof RefusedError || failure instanceof UnreachableError;
-    if (!isEnd) throw failure;
+    if (failure instanceof UnreachableError) {
+      failure.mayBeCharged = this.release(!failure.mayBeCharged);
+    } else if (failure instanceof RefusedError) {
+      this.release(true); // the event of a charged minute comes before the end
+    } else throw failure;
     this.#attempt ??= newAttempt();
     return Math.max(this.#attempt.waitMs(failure, this.#transport.patienceMs), this.#reader.retryMs);
   }
 
-  /** Count the credits that are reserved for the next minute as unspent. */
-  release(): void {
-    this.#transport.budget.giveBack(this.#reserved);
+  /**
+   * End the reservation for the next minute. Its credits count as unspent if `isUnspent`, or if that
+   * minute cannot have been charged yet. Return whether they count as spent.
+   */
+  release(isUnspent: boolean): boolean {
+    const isSpent = this.#reserved > 0 && !isUnspent && performance.now() >= this.#chargedFromMs;
+    if (!isSpent) this.#transport.budget.giveBack(this.#reserved);
     this.#reserved = 0;
+    return isSpent;
   }
 
-  #reserve(): void {
+  /** Reserve the credits of the next minute, which may be charged after `afterMs` milliseconds. */
+  #reserve(afterMs: number): void {
     this.#transport.budget.reserve(this.#call.creditsMax);
     this.#reserved = this.#call.creditsMax;
+    this.#chargedFromMs = performance.now() + afterMs;
   }
 
   *#feed(text: string): Generator<LiveReport, void, undefined> {
@@ -176,7 +190,7 @@ class LiveCall {
     this.#reserved = 0;
     this.#creditsLeft = left;
     try {
-      this.#reserve();
+      this.#reserve(LEAVE_AFTER_MS);
     } catch (failure) {
       if (!(failure instanceof OverBudgetError)) throw failure;
       this.#leaveAtMs = performance.now() + LEAVE_AFTER_MS;

@@ -97,10 +97,13 @@ export class Transport {
       for (;;) {
         try {
           const answer = await this.#once(call, attempt);
+          attempt.payer?.settle(key);
           spent = Math.min(call.creditsOf?.(answer.data) ?? call.creditsMax, credits);
           return answer;
         } catch (failure) {
           if (!isUncharged(failure)) spent = credits;
+          // An earlier request of the call may have been charged, even if this one was not sent.
+          if (failure instanceof UnreachableError) failure.mayBeCharged = spent > 0;
           if (!(failure instanceof ClientError)) throw failure;
           await sleep(attempt.waitMs(failure, this.patienceMs, this.#retriesMax));
         }
@@ -124,7 +127,7 @@ export class Transport {
     }
     const demand = response.headers.get("PAYMENT-REQUIRED");
     if (response.status === 402 && demand !== null && attempt.payer !== undefined && attempt.payment === null) {
-      attempt.payment = await attempt.payer.pay(demand);
+      attempt.payment = await attempt.payer.pay(demand, attempt.key);
       attempt.signIn = undefined; // the credits of the wallet do not suffice
       attempt.signature = null;
       return await this.open(call, attempt, options);
@@ -202,7 +205,7 @@ export class Transport {
     } catch (cause) {
       throw new UnreachableError(`${call.method} ${url.host}: ${told(cause)}`, {
         cause,
-        mayBeCharged: call.creditsMax > 0,
+        mayBeCharged: call.creditsMax > 0 && !wasNotSent(cause),
       });
     }
   }
@@ -212,7 +215,7 @@ export class Transport {
 export class Attempt {
   readonly key: string;
   readonly payer: Payer | undefined;
-  payment: string | null = null;
+  payment: string | null;
   /** The SIGN-IN-WITH-X header, the same for all requests: it spends credits only once. */
   signature: string | null = null;
   signIn: WalletSignIn | undefined;
@@ -222,6 +225,8 @@ export class Attempt {
   constructor(key: string, payer: Payer | undefined, nowMs: number, signIn?: WalletSignIn) {
     this.key = key;
     this.payer = payer;
+    // A second payment with the same key could settle beside the first one.
+    this.payment = payer?.unsettled(key) ?? null;
     this.signIn = signIn;
     this.#sinceMs = nowMs;
   }
@@ -248,8 +253,25 @@ function isUncharged(failure: unknown): boolean {
   return (
     failure instanceof RefusedError ||
     failure instanceof WillNotPayError ||
-    failure instanceof OverBudgetError
+    failure instanceof OverBudgetError ||
+    (failure instanceof UnreachableError && !failure.mayBeCharged)
   );
+}
+
+/** Codes of Node for a connection that could not be made; browsers do not name the reason. */
+const NOT_CONNECTED = new Set([
+  "ECONNREFUSED",
+  "ENOTFOUND",
+  "EAI_AGAIN",
+  "EHOSTUNREACH",
+  "ENETUNREACH",
+  "UND_ERR_CONNECT_TIMEOUT",
+]);
+
+/** Return whether `fetch` failed with `cause` before it sent the request; false if unknown. */
+function wasNotSent(cause: unknown): boolean {
+  const reason: unknown = cause instanceof Error ? cause.cause : undefined;
+  return reason instanceof Error && "code" in reason && NOT_CONNECTED.has(String(reason.code));
 }
 
 function mayChange(failure: ClientError, isHeld: boolean): boolean {

@@ -194,11 +194,62 @@ test("of several offers, as where USDC is taken beside another token, the pinned
   assert.deepEqual(signed, ["9 a"]);
 });
 
-test("a payment whose outcome stays unknown is told with its key", async () => {
-  const payer = new Payer(PIN, { sign: () => Promise.resolve("the-payment") });
-  const { fetch } = scripted(demand("9"), refused(503, "PAYMENT_PENDING", { "Retry-After": "181" }));
+test("PendingError has the key of the payment, and a call with this key sends the same payment", async () => {
+  let signed = 0;
+  const payer = new Payer(PIN, { sign: () => Promise.resolve(`payment ${++signed}`) });
+  const bought = answered({ token: "t", credits: 10, pricePaid: 9 });
+  const { fetch, sent } = scripted(demand("9"), refused(503, "PAYMENT_PENDING", { "Retry-After": "181" }), bought);
+  const client = new Client("https://a", { payer, fetch });
+  const pending: unknown = await client.buyCredits(10).catch((failure: unknown) => failure);
+  assert.ok(pending instanceof PendingError);
 
-  await assert.rejects(new Client("https://a", { payer, fetch }).buyCredits(10), PendingError);
+  await client.buyCredits(10, pending.key);
+  assert.deepEqual(
+    sent.map((each) => each.headers.get("PAYMENT-SIGNATURE")),
+    [null, "payment 1", "payment 1"],
+  );
+  assert.equal(payer.spent, 9n);
+});
+
+test("a second payment is not signed for the key of a pending one, even if the service demands it", async () => {
+  const payer = new Payer({ ...PIN, atomsInAll: 100n }, { sign: () => Promise.resolve("the-payment") });
+  const { fetch } = scripted(demand("9"), refused(503, "PAYMENT_PENDING", { "Retry-After": "181" }), demand("9"));
+  const client = new Client("https://a", { payer, fetch });
+  const pending: unknown = await client.buyCredits(10).catch((failure: unknown) => failure);
+  assert.ok(pending instanceof PendingError);
+
+  await assert.rejects(client.buyCredits(10, pending.key), UnpaidError);
+  assert.equal(payer.spent, 9n);
+});
+
+test("a paid call is forgotten, so that its key can pay for another call", async () => {
+  let signed = 0;
+  const payer = new Payer({ ...PIN, atomsInAll: 100n }, { sign: () => Promise.resolve(`payment ${++signed}`) });
+  const bought = () => answered({ token: "t", credits: 10, pricePaid: 9 });
+  const client = new Client("https://a", { payer, fetch: scripted(demand("9"), bought(), demand("9"), bought()).fetch });
+  await client.buyCredits(10, "one");
+  await client.buyCredits(10, "one");
+
+  assert.equal(signed, 2);
+});
+
+test("credits count as unspent only if no request of the call was sent", async () => {
+  const refusedByHost = new TypeError("fetch failed", { cause: Object.assign(new Error(), { code: "ECONNREFUSED" }) });
+  const lost = new TypeError("fetch failed", { cause: Object.assign(new Error(), { code: "ECONNRESET" }) });
+  const cases: [Error[], boolean][] = [
+    [[refusedByHost], false],
+    [[lost], true],
+    [[lost, refusedByHost], true],
+  ];
+  for (const [failures, mayBeCharged] of cases) {
+    const { fetch } = scripted(...failures);
+    const client = new Client("https://a", { credential: TOKEN, fetch, retriesMax: failures.length - 1 });
+    const failure: unknown = await client.token("m").catch((each: unknown) => each);
+    assert.ok(failure instanceof UnreachableError);
+
+    assert.equal(failure.mayBeCharged, mayBeCharged);
+    assert.equal(client.budget.spent, mayBeCharged ? 1 : 0);
+  }
 });
 
 test("pages are asked for as they are needed, and cost what they hold", async () => {
@@ -266,12 +317,24 @@ test("a stream makes whole reports of updates, and goes on where it was lost", a
   assert.equal(client.budget.spent, 1);
 });
 
-test("what cannot work is said at once", () => {
+test("a stream that is lost before its first minute counts that minute as spent", async () => {
+  const lost = new TypeError("fetch failed", { cause: Object.assign(new Error(), { code: "ECONNRESET" }) });
+  const notSent = new TypeError("fetch failed", { cause: Object.assign(new Error(), { code: "ECONNREFUSED" }) });
+  for (const [reply, spent] of [[lost, 1], [notSent, 0], [new Response(""), 1], [refused(404, "X"), 0]] as const) {
+    const client = new Client("https://a", { credential: TOKEN, fetch: scripted(reply).fetch, patienceMs: 0 });
+    const failure: unknown = await client.stream(["m"]).next().catch((each: unknown) => each);
+
+    assert.equal(client.budget.spent, spent);
+    if (failure instanceof UnreachableError) assert.equal(failure.mayBeCharged, spent > 0);
+  }
+});
+
+test("an invalid URL or credential throws a TypeError", () => {
   assert.throws(() => new Client("api.example"), TypeError);
   assert.throws(() => new Client("https://a", { credential: "svc_app_1" }), TypeError);
 });
 
-test("a service that is down is told", async () => {
+test("a 502 throws NotNowError when the patience ends", async () => {
   const { fetch } = scripted(refused(502, "UNKNOWN"));
 
   await assert.rejects(new Client("https://a", { fetch, patienceMs: 0 }).bundles(), NotNowError);
