@@ -95,6 +95,20 @@ async def test_several_accounts_cannot_flood_one_address(site: Website) -> None:
     assert await addresses.request(await session_of(site, MALLORY), NEW) is True
 
 
+@pytest.mark.usefixtures("mallory")
+async def test_requests_for_a_flooded_address_do_not_count_against_the_limit(
+    site: Website,
+) -> None:
+    for number in range(UNVERIFIED_MAX):
+        await ask(site, (ALICE, MALLORY)[number % 2])
+    site.clock.advance(6 * MINUTE_MS)
+    session, addresses = await session_of(site, MALLORY), site.accounts.addresses
+    for _ in range(6):
+        assert await addresses.request(session, NEW) is False
+
+    assert await addresses.request(session, EmailAddress("mallory@other.example")) is True
+
+
 @pytest.mark.usefixtures("alice")
 async def test_a_change_is_in_the_audit_log(site: Website) -> None:
     link = await ask(site, ALICE)

@@ -333,6 +333,42 @@ async def test_a_rotated_key_has_the_networks_stored_at_the_time_of_the_rotation
     assert rotated.issued.line.networks == "198.51.100.0/24"
 
 
+async def test_a_key_that_its_owner_has_revoked_keeps_the_time_of_that_revocation(
+    service: PeopleService,
+) -> None:
+    session = await service.signed_up()
+    issued = await make(service, session)
+    holder = await service.keys.find(issued.api_key, "192.0.2.1")
+    assert holder is not None
+    await service.keys.revoke(session, issued.line.key_id)
+    revoked = service.rows("SELECT revoked_at FROM api_key")
+    service.clock.advance(1)
+
+    await OwnKeys(service.keys).revoke(holder)
+
+    assert service.rows("SELECT revoked_at FROM api_key") == revoked
+    actors = service.rows("SELECT actor FROM account_event WHERE action = 'revoked'")
+    assert actors == [(f"user:{session.user.user_id}",)]
+
+
+async def test_the_cap_of_a_rotated_key_is_logged_with_the_actor_of_the_rotation(
+    service: PeopleService,
+) -> None:
+    session = await service.signed_up()
+    issued = await make(service, session)
+    await service.keys.cap(session, issued.line.key_id, 5)
+    holder = await service.keys.find(issued.api_key, "192.0.2.1")
+    assert holder is not None
+
+    await OwnKeys(service.keys).rotate(holder, issued.api_key, overlap_ms=0, redelivery_key=None)
+
+    logged = "SELECT actor FROM account_event WHERE action = 'capped' ORDER BY id"
+    assert service.rows(logged) == [
+        (f"user:{session.user.user_id}",),
+        (f"key:{issued.line.key_id}",),
+    ]
+
+
 async def test_finding_a_key_takes_one_indexed_read(service: PeopleService) -> None:
     issued = await make(service, await service.signed_up())
     statements: list[str] = []

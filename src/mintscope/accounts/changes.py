@@ -96,10 +96,13 @@ class AddressChanges(AccountService):
             return True
 
         try:
-            return await self.store.transact(write)
+            is_written = await self.store.transact(write)
         except (EmailTaken, ServiceUnavailable):
             await self._email_limit.give_back(what)
             raise
+        if not is_written:
+            await self._email_limit.give_back(what)
+        return is_written
 
     async def find(self, session: Session, link: str) -> EmailAddress | None:
         """Return the address that *link* confirms.

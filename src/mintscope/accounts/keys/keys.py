@@ -250,7 +250,8 @@ class ApiKeys(AccountService):
                 return None
             end = _end(now, rows.api_keys.lifetime_ms(current))
             new = _successor(api_key, self.secrets, current, end)
-            line = _replace(rows, current, new, ends_at=ends_at, at=now)
+            by = user_actor(owner.user_id)
+            line = _replace(rows, current, new, by, ends_at=ends_at, at=now)
             tell_of_key(rows, owner, line, "rotated", nonce, since=session.created_at, at=now)
             return line
 
@@ -295,8 +296,8 @@ def set_networks(rows: AccountRows, line: KeyLine, networks: str, actor: Actor, 
     rows.events.note(at, actor, NETWORKS_CHANGED, f"key:{line.key_id}", hint=line.hint)
 
 
-def _replace(
-    rows: AccountRows, old: KeyLine, new: NewKey, *, ends_at: UnixMs, at: UnixMs
+def _replace(  # noqa: PLR0913 - one argument for each part
+    rows: AccountRows, old: KeyLine, new: NewKey, by: Actor, *, ends_at: UnixMs, at: UnixMs
 ) -> KeyLine:
     """Store *new* as the successor of *old* with the same cap, and return it.
 
@@ -307,7 +308,7 @@ def _replace(
     _expect_room(rows, old.user_id, at)
     line = rows.api_keys.insert(old.user_id, new, at, signup_id=None)
     if old.month_credits_max is not None:
-        cap_key(rows, line, old.month_credits_max, user_actor(line.user_id), at)
+        cap_key(rows, line, old.month_credits_max, by, at)
     rows.api_keys.update(old.key_id, replaced_by=line.key_id)
     return line
 
@@ -411,8 +412,8 @@ class OwnKeys:
             # Read in this transaction: the owner may have changed the key since the request was
             # admitted.
             new = _successor(drawn, keys.secrets, current, current.expires_at)
-            line = _replace(rows, current, new, ends_at=ends_at, at=now)
             by = key_actor(old.key_id)
+            line = _replace(rows, current, new, by, ends_at=ends_at, at=now)
             tell_of_key(rows, owner.user, line, "rotated", nonce, since=now, at=now, by=by)
             return line, min(current.expires_at or ends_at, ends_at)
 
@@ -429,8 +430,10 @@ class OwnKeys:
         key_id = holder.key.key_id
 
         def revoke(rows: AccountRows) -> None:
-            rows.api_keys.update(key_id, revoked_at=now)
-            rows.events.note(now, key_actor(key_id), "revoked", f"key:{key_id}")
+            # Someone else may have revoked the key since it was admitted: that time stays.
+            if find_active(rows, holder.key.user_id, key_id, now) is not None:
+                rows.api_keys.update(key_id, revoked_at=now)
+                rows.events.note(now, key_actor(key_id), "revoked", f"key:{key_id}")
 
         await self.keys.store.transact(revoke)
 
