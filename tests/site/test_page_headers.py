@@ -8,7 +8,7 @@ from starlette.types import Message
 
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.http.response import Outlet
-from mintscope.site.page import Macros, Pushed
+from mintscope.site.page import Macros, Picture, Pushed
 from mintscope.site.render import Features, PageWriter
 from support.scenes.people.web_person import ALICE, MALLORY, Person
 from support.scenes.website import NOW, Website, website
@@ -128,6 +128,21 @@ def test_event_streams_of_a_site_with_tls_have_the_headers_of_its_pages() -> Non
     )
     headers = {name.decode(): value.decode() for name, value in writer.push(Pushed(push)).headers}
     assert {name: headers.get(name) for name in GUARDS} == GUARDS
+
+
+@pytest.mark.parametrize("is_secure", [True, False])
+def test_a_picture_has_the_hsts_header_of_a_site_with_tls(*, is_secure: bool) -> None:
+    writer = PageWriter(
+        static=str,
+        features=Features(),
+        pages=frozenset(),
+        clock=ManualClock(NOW),
+        is_secure=is_secure,
+    )
+    headers = dict(writer.send(Picture(b"", fresh_s=60)).headers)
+
+    hsts = b"max-age=31536000" if is_secure else None
+    assert headers.get(b"strict-transport-security") == hsts
 
 
 async def test_a_page_names_no_other_host(site: Website) -> None:

@@ -228,6 +228,21 @@ async def test_the_writer_rests_when_no_request_waits(
     assert await asyncio.to_thread(writer.rested.wait, 5)
 
 
+async def test_the_writer_goes_on_after_an_unexpected_error_of_rest() -> None:
+    rested = threading.Event()
+
+    def rest() -> None:
+        rested.set()
+        raise KeyError
+
+    group = GroupCommit(Writer().commit, rest=rest)
+    await group.submit(1)
+    assert await asyncio.to_thread(rested.wait, 5)
+
+    assert await group.submit(2) == 4
+    await group.close()
+
+
 async def test_the_writer_rests_again_after_rest_soon(
     writer: Writer, group: GroupCommit[int, int]
 ) -> None:

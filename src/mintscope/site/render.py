@@ -157,7 +157,8 @@ class PageWriter:
         self._environment = _environment(static, features, pages)
         self._clock = clock
         # On a site that both http and https serve, HSTS would end plain HTTP.
-        self._guards = (*GUARDS, SECURE_GUARD) if is_secure else GUARDS
+        self._transport: tuple[Header, ...] = (SECURE_GUARD,) if is_secure else ()
+        self._guards = (*GUARDS, *self._transport)
         # By template: the cache key `kept_as` of its newest cached page, and the body of that page.
         self._kept: dict[str, tuple[str, bytes]] = {}
 
@@ -216,7 +217,8 @@ class PageWriter:
     def send(self, picture: Picture) -> Response:
         """Return the response for *picture*."""
         caching = b"public, max-age=%d" % picture.fresh_s
-        headers = ((b"content-type", b"image/png"), (b"cache-control", caching), *SHOWN_ELSEWHERE)
+        kind: tuple[Header, ...] = ((b"content-type", b"image/png"), (b"cache-control", caching))
+        headers = (*kind, *SHOWN_ELSEWHERE, *self._transport)
         return Response(HTTPStatus.OK, picture.png, headers)
 
     def _macros(self, template: str) -> Any:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import (
     AsyncExitStack,
+    ExitStack,
     asynccontextmanager,
     closing,
     contextmanager,
@@ -286,11 +287,12 @@ class SqliteEngine:
     @contextmanager
     def backfill_lock(self) -> Iterator[None]:
         """Hold the backfill lock during the block.  Raises BackfillIsRead if the lock is taken."""
-        try:
-            with held(self.disk, "history", may_be_open=True):
-                yield
-        except FolderInUse:
-            raise BackfillIsRead from None
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(held(self.disk, "history", may_be_open=True))
+            except FolderInUse:
+                raise BackfillIsRead from None
+            yield
 
     def windows(self) -> None:
         """Return None, because the only process counts requests in memory."""

@@ -127,10 +127,12 @@ class Group:
     incomplete: dict[Connection, None] = field(default_factory=dict)
     idle: dict[Connection, float] = field(default_factory=dict)
 
-    def has_room(self, now_s: float) -> bool:
-        """Return whether one more connection fits; close an incomplete or idle one if necessary."""
-        if self.count < self.count_max:
-            return True
+    def is_full(self) -> bool:
+        """Return whether the group has reached its limit."""
+        return self.count >= self.count_max
+
+    def make_room(self, now_s: float) -> bool:
+        """Close an incomplete or idle connection; return False if none may be closed."""
         # A client without a whole request loses least.
         oldest = next(iter(self.incomplete), None)
         if oldest is None:
@@ -174,7 +176,10 @@ class Connections:
         """
         now_s = self.clock.monotonic_s()
         groups = tuple(self._groups_of(peer))
-        if not all(group.has_room(now_s) for group in groups):
+        # The narrowest full group alone: a connection that leaves it leaves all wider ones, too,
+        # although it is still counted while it closes.
+        full = next((group for group in groups if group.is_full()), None)
+        if full is not None and not full.make_room(now_s):
             return False
         for group in groups:
             group.count += 1

@@ -238,7 +238,7 @@ class GroupCommit(Generic[Item, Outcome]):
             staying = [place for place, waiter in enumerate(batch.waiters) if not waiter.done()]
             outcomes = _attempt(batch.commit, [batch.items[place] for place in staying])
             loop.call_soon_threadsafe(self._deliver, staying, outcomes)
-        self.rest()
+        self._rest()
 
     def _take(self) -> _Batch | None:
         """Wait for the next batch, and return it; None: end.  Call `rest` during a long wait."""
@@ -247,12 +247,18 @@ class GroupCommit(Generic[Item, Outcome]):
             try:
                 batch = self._queue.get(timeout=wait_s)
             except Empty:
-                self.rest()
+                self._rest()
                 wait_s = REST_AGAIN_S
                 continue
             if batch is not _Soon.REST:
                 return batch
             wait_s = REST_AFTER_S
+
+    def _rest(self) -> None:
+        try:
+            self.rest()
+        except Exception:  # the writer must go on: without it, every request would be refused
+            log.exception("the deferred work of the writer failed")
 
 
 def _tell(waiter: Waiter[Any], outcome: object) -> bool:
