@@ -176,9 +176,9 @@ def _median(weighed: list[tuple[float, float]]) -> float:
 
 
 RULES: Final[dict[str, Callable[[], Rule]]] = {
-    "first volume (ADR 18)": FirstVolume,
+    "first volume (decision 18)": FirstVolume,
     "median by volume": ByVolume,
     "deepest pool": lambda: ByDepth(is_deepest=True),
     "median by depth": ByDepth,
-    "median by what stands": ByStanding,
+    "median by lasting reserves": ByStanding,
 }

@@ -142,10 +142,10 @@ def test_the_rule_of_decision_18_fails_in_these_markets(
     assert judge(make(), scenario.trades, since_s=scenario.since_s).off_s > 300
 
 
-CHOSEN = "median by what stands"
+CHOSEN = "median by lasting reserves"
 # By rule, a market in which it is wrong for minutes, and the chosen rule is right.
 WRONG_IN = {
-    "first volume (ADR 18)": "ten cents at +4.9 %, 200 times",
+    "first volume (decision 18)": "ten cents at +4.9 %, 200 times",
     "median by volume": "5 x 10,000 SOL at x500",
     "deepest pool": "1,000,000 USD for one second at +50 %",
     "median by depth": "1,000,000 USD for one second at +50 %",
