@@ -73,6 +73,18 @@ def test_each_pool_has_its_liquidity_and_its_traded_volume() -> None:
     assert (blind_now.venue, blind_now.quote_usd, blind_now.moves) == (None, None, [])
 
 
+def test_swaps_without_a_logged_signer_count_as_no_trader() -> None:
+    standing = offered(offer("deep", NOW - 10, 1.0, 10**9, "p"))
+    swaps = [
+        logged("deep", NOW - 1, 5_000_000, "pumpswap", "one", is_buy=True),
+        logged("deep", NOW - 2, 3_000_000, "pumpswap", "", is_buy=True),
+    ]
+
+    (pool,) = pools_of(standing, swaps, NOW)
+
+    assert pool.newest == PoolFlow(8_000_000, 8_000_000, swaps=2, traders=1)
+
+
 def test_the_fee_is_from_the_newest_swap_or_else_from_the_venue() -> None:
     standing = offered(*(offer(pool, NOW - 9, 1.0, 10**9, pool) for pool in "abcd"))
     kept = KeptPools(

@@ -292,7 +292,7 @@ def _condition(text: str) -> grammar.Condition | None:
 def _field(where: str, name: str) -> str:
     if name in grammar.FIELDS:
         return name
-    similar = grammar.similar_field(name)
+    similar = grammar.similar_field(name, grammar.FIELDS)
     hint = "" if similar is None else f"; did you mean {similar}?"
     raise BadRequest(f"{where}: unknown field {name!r}{hint}")
 

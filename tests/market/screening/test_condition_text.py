@@ -94,6 +94,13 @@ def test_an_error_names_the_place(text: str, at: int, message: str) -> None:
     assert str(caught.value).startswith(f"at character {at + 1}: {message}")
 
 
+def test_the_suggested_field_is_one_that_the_condition_may_have() -> None:
+    with pytest.raises(ConditionError, match="did you mean rsi_h4\\?"):
+        parse_condition("rsi_h44 > 30", ALL_FIELDS)
+    with pytest.raises(ConditionError, match="did you mean rsi_h1\\?"):
+        parse_condition("rsi_h11 > 30")
+
+
 def test_length_depth_and_cost_are_bounded() -> None:
     deep = "(" * DEPTH_MAX + "price > 1" + ")" * DEPTH_MAX
     wide = " or ".join(["price > 1"] * (PARTS_MAX // 3))

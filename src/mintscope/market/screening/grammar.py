@@ -134,9 +134,11 @@ def read_before(name: str) -> "BeforeOf | None":
     return BeforeOf(field, BY_NAME[timeframe], int(age or 1))
 
 
-def similar_field(name: str) -> str | None:
-    """Return the field whose name is most similar to *name*; None if no name is similar."""
-    return next(iter(get_close_matches(name.lower(), FIELDS, n=1, cutoff=SIMILAR)), None)
+def similar_field(name: str, known: Iterable[str]) -> str | None:
+    """Return the one of *known* that is most similar to *name*; None if none is similar."""
+    # A client writes the name, and difflib takes longer for a longer one.
+    shown = name[:SHOWN_MAX].lower()
+    return next(iter(get_close_matches(shown, list(known), n=1, cutoff=SIMILAR)), None)
 
 
 TEXT_MAX: Final = 1_000
@@ -531,8 +533,7 @@ def _word(token: Token, known: Mapping[str, ScreenField]) -> _Part:
         of_candles, _, timeframe = name.rpartition("_")
         widths = ", ".join(TIMEFRAMES)
         raise ConditionError(f"screens have {of_candles} of {widths}; was {timeframe}", token.at)
-    # A client writes the name, and difflib takes longer for a longer one.
-    similar = similar_field(name[:SHOWN_MAX])
+    similar = similar_field(name, known)
     hint = "" if similar is None else f"; did you mean {similar}?"
     raise ConditionError(f"unknown field {token.text[:SHOWN_MAX]!r}{hint}", token.at)
 

@@ -474,7 +474,7 @@ def move_of(quote_usd: float, usd: int) -> PriceMove:
 
 def _flow(swaps: Sequence[LoggedSwap]) -> PoolFlow:
     """Return the sums of *swaps*; the log has only the start of the address of a signer."""
-    signers = {one.swap.evidence.signer for one in swaps if one.swap.evidence is not None}
+    signers = {one.signer for one in signed(swaps)}
     return PoolFlow(
         sum(one.swap.volume for one in swaps),
         sum(one.swap.volume for one in swaps if one.swap.is_buy),
