@@ -26,7 +26,7 @@ class FactorPages:
         self._factors = factors
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the routes of the pages of this class."""
+        """Return the routes of the pages of second factors."""
         fresh = Access.FRESH
         app = f"{FACTORS}/app"
         codes = f"{FACTORS}/codes"
@@ -215,7 +215,7 @@ class SecondStepPages:
         return Redirect(request.next_path) if is_done else await self.proof(request, {"": NOT_NEW})
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the routes of the pages of this class."""
+        """Return the routes of the second step of a sign-in, and of proofs by passkey."""
         if self._asks_passkeys:
             # The page of a refused answer has this address, and people may load it again.
             yield get("/prove/passkey", shows(Redirect("/prove")))

@@ -50,9 +50,10 @@ def code_at(secret: bytes, step: int, *, digits: int = DIGITS) -> str:
 
 
 def matching_step(secret: bytes, code: str, at: UnixMs, *, after: int) -> int | None:
-    """Return the step with the code *code*: the step of *at*, or the step before or after it.
+    """Return the number of the 30-second step in which an app shows *code*; None if none matches.
 
-    Return None if no step matches.  Only steps later than *after*, the last accepted step, match.
+    Only the step of *at* and the steps directly before and after it are compared, and of these only
+    steps later than *after*, the step of the last accepted code.
     """
     now = step_of(at)
     found = None
@@ -71,7 +72,7 @@ def secret_text(secret: bytes) -> str:
 
 
 def app_address(secret: bytes, *, issuer: str, name: str) -> str:
-    """Return the URI that apps read from a QR code; *name* is shown as the account's name."""
+    """Return the URI that an authenticator app reads from a QR code; the app shows *name*."""
     label = quote(f"{issuer}:{name}", safe="@:")
     text = b32encode(secret).rstrip(b"=").decode()
     fields = {"secret": text, "issuer": issuer, "algorithm": "SHA1", "digits": DIGITS, "period": 30}
@@ -126,7 +127,8 @@ class CodeLimit:
     def guess(self, user_id: UserId) -> AbstractAsyncContextManager[None]:
         """Count a guess by the user while the block checks it.  Raises TooManyAttempts.
 
-        Only a wrong guess stays counted, as in `user.guess`.
+        The count is undone if the block raises no error, because the guess was right, or if it
+        raises ServiceUnavailable.
         """
         return guess(*((window, user_id) for window in self._windows))
 
@@ -228,7 +230,10 @@ class Factors(AccountService):
         await self._transact(session, begin)
 
     async def app_secret(self, session: Session) -> bytes | None:
-        """Return the secret of the person's unconfirmed app; None if there is no such app."""
+        """Return the secret of the person's authenticator app, until the app is confirmed.
+
+        Return None if there is no unconfirmed app.
+        """
         user_id = session.user.user_id
         app = await self.store.read(lambda rows: rows.apps.of_user(user_id))
         if app is None or app.confirmed_at is not None:
@@ -236,8 +241,9 @@ class Factors(AccountService):
         return self.secrets.app_secret(user_id, app.nonce)
 
     async def confirm_app(self, session: Session, code: str) -> Sequence[str]:
-        """Add the app as a factor; return new recovery codes if it is the first factor, else none.
+        """Add the authenticator app as a second factor; return recovery codes for a first factor.
 
+        Return no codes if the person already had another factor.
         Raises WrongCode, TooManyAttempts.
         """
 
@@ -323,7 +329,6 @@ class Factors(AccountService):
         return await self._transact(session, remove)
 
     async def _transact(self, session: Session, work: "Callable[[_Change], T]") -> T:
-        """Return the result of *work*, run in a transaction.  Raises SessionEnded."""
         now = self.clock.now()
         nonce = self.entropy(NONCE_BYTES)
         # Drawn before the transaction, which the engine may run again.
@@ -372,7 +377,7 @@ class _Change:
         return state_of(self.rows, self.owner.user_id)
 
     def new_codes(self) -> Sequence[str]:
-        """Replace the recovery codes with *codes*, and return them."""
+        """Replace the recovery codes with ten new ones, and return these."""
         user_id = self.owner.user_id
         hashes = [self.secrets.recovery_hash(user_id, plain(code)) for code in self.codes]
         self.rows.recovery_codes.replace(user_id, hashes, self.at)

@@ -51,7 +51,7 @@ class EntryPages:
         self._may_sign_up = may_sign_up
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the routes of the pages of this class."""
+        """Return the routes of the pages of sign-up, sign-in and sign-out."""
         if self._may_sign_up:
             yield get("/sign-up", self.ask_sign_up)
             yield post("/sign-up", self.sign_up)
@@ -93,7 +93,6 @@ class EntryPages:
         return Page("sign_up.html", facts, errors=errors, values={"email": address})
 
     async def _welcome(self, request: PageRequest, cookie: str) -> PageResponse:
-        """Set *cookie*, end the browser's earlier session; try to e-mail a verification link."""
         await self._leave(request)
         with suppress(ServiceUnavailable, SessionEnded):
             session = await self._people.session(cookie)
@@ -207,7 +206,7 @@ class AccountPages:
         self._people = people
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the routes of the pages of this class."""
+        """Return the routes of the account's settings."""
         password = f"{ACCOUNT}/password"
         signed_in = Access.SIGNED_IN
         fresh = Access.FRESH
@@ -326,7 +325,7 @@ class AddressPages:
         self._changes = changes
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the routes of the pages of this class."""
+        """Return the routes of the pages that change the e-mail address, or undo its change."""
         change = "/change-email/{link}"
         undo = "/undo-email/{link}"
         yield get(EMAIL, shows(Page("account/email.html")), Access.FRESH)
@@ -422,7 +421,7 @@ class LinkPages:
         self._signup = signup
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the routes of the pages of this class."""
+        """Return the routes of the pages that links in e-mails open."""
         signed_in = Access.SIGNED_IN
         fresh = Access.FRESH
         confirm = "/confirm/{link}"
@@ -537,7 +536,7 @@ class AccountDeletionPages:
         self._credits = credits_
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the routes of the pages of this class."""
+        """Return the routes of the deletion of an account."""
         yield get(DELETE, self.ask, Access.FRESH)
         yield post(DELETE, self.leave, Access.FRESH)
 

@@ -240,9 +240,9 @@ class People(AccountService):
     async def request_reset(self, email: EmailAddress, browser: Browser) -> None:
         """E-mail a reset link to the person with *email*; do not reveal whether the person exists.
 
-        A proof is created for any address, so that the time taken does not show this either.
-        Nothing is sent if the site of *browser* asks too often.  After 20 e-mails to an address in
-        a day, another is sent only if no earlier link stays valid for 30 minutes or more.
+        A reset link is created for any address, so that the time taken does not show this either.
+        Nothing is sent if the network of *browser* asks too often.  After 20 e-mails to an address
+        in a day, another is sent only if no earlier link stays valid for 30 minutes or more.
         """
         now = self.clock.now()
         site = site_key(browser.address)

@@ -1,4 +1,4 @@
-"""The port of the account store, and the tables of one transaction."""
+"""The interface of the account store, and the tables that a transaction reads and writes."""
 
 import hmac
 from collections.abc import Callable, Collection, Mapping
@@ -27,9 +27,10 @@ from mintscope.watchlists.store import SqlWatchlistRows
 
 
 def asked_for(kind: str, body: object) -> bytes:
-    """Return a digest of a request to create a record of the kind *kind* from *body*.
+    """Return a digest of a request that creates something, to recognise its repetition.
 
-    `repr(body)` must contain every value of the request.
+    kind   kind of record to create
+    body   the request; its `repr` must contain every value
     """
     return sha256(f"{kind}\n{body!r}".encode()).digest()
 
@@ -84,9 +85,9 @@ class AccountStore(Protocol):
         """
 
     async def claim(self, work: Callable[[AccountRows], T]) -> T:
-        """Return the result of *work* like `transact`, but in parallel with other transactions.
+        """Run *work* in a transaction in parallel with others.
 
-        *work* may change only rows that it has locked.
+        Return its result once it is durable.  *work* may change only rows that it has locked.
         """
 
     async def read(self, work: Callable[[AccountRows], T]) -> T:
@@ -128,7 +129,10 @@ class AccountService:
         return proof if self.secrets.is_link_of(proof.nonce, link) else None
 
     async def find_address(self, text: str, purpose: Purpose) -> EmailAddress | None:
-        """Return the e-mail address of the proof that `find_proof` returns; None: no proof."""
+        """Return the e-mail address to which the link that ends with *text* was sent.
+
+        Return None if the link is invalid, was used, has expired, or is not for *purpose*.
+        """
         proof = await self.find_proof(text, purpose)
         return None if proof is None else proof.email
 

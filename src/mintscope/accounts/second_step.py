@@ -67,8 +67,6 @@ class PasskeyQuestion:
 
 
 class _Outcome(Enum):
-    """The result of a transaction about a passkey."""
-
     DONE = auto()
     OVER = auto()  # the sign-in has ended, or the challenge or the passkey is no longer valid
     COPIED = auto()  # the passkey may be a copy, and was refused
@@ -95,7 +93,7 @@ class SecondStep(AccountService):
         self._login_limit = LoginLimit(guesses, limits)
 
     def visit(self, known: str) -> str:
-        """Return *known* if it has the form of a visit; otherwise return a new visit."""
+        """Return *known* if it has the form of the visit cookie, otherwise a new random one."""
         is_visit = len(known) == COOKIE_LENGTH and known.isascii()
         return known if is_visit else draw_text(self.entropy)
 
@@ -198,7 +196,7 @@ class SecondStep(AccountService):
             return await self._transact(note)
 
     async def waiting(self, ticket: str) -> Waiting | None:
-        """Return the sign-in of *ticket*; None if it has ended or never began."""
+        """Return the second factors that can complete a sign-in; None if *ticket* names none."""
         half = await self._find(ticket)
         if half is None:
             return None

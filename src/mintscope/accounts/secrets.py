@@ -109,7 +109,7 @@ class AccountSecrets:
         return make_application_secret(drawn[: CredentialKind.APPLICATION_SECRET.entropy_bytes])
 
     def key_of(self, signup_id: SignupId, nonce: bytes, secret: str) -> ApiKey:
-        """Return the API key for which *secret* is exchanged; each exchange has its own *nonce*."""
+        """Derive an application's API key from its *secret* and the *nonce* of the exchange."""
         # SHA-512, because an API key has more random bytes than a SHA-256 digest.
         drawn = hmac.digest(self.api_key, nonce + f"{signup_id}\n{secret}".encode(), "sha512")
         return make_api_key(drawn[: CredentialKind.API_KEY.entropy_bytes])
@@ -153,7 +153,10 @@ class AccountSecrets:
         return urlsafe_b64encode(drawn[:16]).rstrip(b"=").decode()
 
     def is_telegram_proof(self, bound: Sequence[int], text: str) -> bool:
-        """Return, in constant time, whether *text* is the proof for *bound*."""
+        """Return, in constant time, whether *text* is the proof of a Telegram code for *bound*.
+
+        bound   numbers of the account and the session whose chat is to be linked
+        """
         return _are_same(self.telegram_proof(bound), text)
 
     def email_name(self, email_id: int, written_at: UnixMs) -> str:

@@ -84,7 +84,7 @@ class Browser:
 
 @dataclass(frozen=True, slots=True)
 class NewSession:
-    """The row of a new session."""
+    """A new session of a browser: the hash of its cookie, its IP address and its User-Agent."""
 
     cookie_hash: CredentialHash
     address: str
@@ -99,7 +99,7 @@ def draw_text(entropy: Callable[[int], bytes]) -> str:
 def draw_cookie(
     secrets: AccountSecrets, entropy: Callable[[int], bytes], browser: Browser
 ) -> tuple[str, NewSession]:
-    """Return a new cookie of 43 base64url characters, and the row of its session."""
+    """Return a new cookie of 43 base64url characters, and the session to store for it."""
     cookie = draw_text(entropy)
     agent = browser.agent[:AGENT_LENGTH_MAX]
     return cookie, NewSession(secrets.hash(cookie), browser.address, agent)
@@ -184,7 +184,7 @@ class EmailProof:
 
 @dataclass(frozen=True, slots=True)
 class NewProof:
-    """A proof to send to *email*; its fields are described at EmailProof."""
+    """A link or code to send to *email*; its fields are described at EmailProof."""
 
     purpose: Purpose
     subject: int
@@ -195,12 +195,12 @@ class NewProof:
 
     @property
     def expires_at(self) -> UnixMs:
-        """The time at which the proof expires."""
+        """The time until which the link or code is valid."""
         return UnixMs(self.made_at + self.purpose.lifetime_ms)
 
 
 class ProofChanges(TypedDict, total=False):
-    """The columns of a proof that an update can change."""
+    """The columns of an e-mail proof that an update can change."""
 
     used_at: UnixMs
     guesses: int
@@ -212,7 +212,7 @@ def link_text(proof_id: ProofId, link: str) -> str:
 
 
 def parse_link(text: str) -> tuple[ProofId, str] | None:
-    """Return the proof's number and the link in *text*, as from `link_text`; None if malformed."""
+    """Return the number and the secret in *text*, the end of a link; None if malformed."""
     number, dot, link = text.partition(".")
     # 18 digits fit the 64 bits of an id.  isdigit alone would also accept digits of other scripts.
     if not dot or not number.isascii() or not number.isdigit() or len(number) > 18:  # noqa: PLR2004

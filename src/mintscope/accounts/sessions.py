@@ -87,7 +87,10 @@ def drop_factors(rows: AccountRows, user_id: UserId, *, since: UnixMs = EVER) ->
 
 
 def end_access(rows: AccountRows, user_id: UserId, at: UnixMs) -> int:
-    """End every session, factor, proof and key of the user; return the number of revoked keys."""
+    """End the user's sessions, and revoke second factors, links of e-mails and API keys.
+
+    Return the number of revoked keys.
+    """
     end_sessions(rows, user_id)
     drop_factors(rows, user_id)
     for purpose in OF_USERS:
@@ -124,7 +127,7 @@ def remove(rows: AccountRows, user: User, actor: Actor, at: UnixMs, **detail: st
 
 
 def erase(rows: AccountRows, user: User, actor: Actor, at: UnixMs, **detail: str) -> None:
-    """Remove the account of *user* as `remove` does, and delete its personal data.
+    """Remove the account of *user*, and delete its personal data.
 
     Watchlists, wallets, client addresses and networks of keys are deleted.  The user's row is kept,
     without user name and e-mail address.

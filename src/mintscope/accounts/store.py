@@ -173,14 +173,14 @@ class SqlAppRows(FactorRows[factor_rows.AppId, factor_rows.App]):
 
 
 class SqlRecoveryRows(FactorRows[factor_rows.CodeId, factor_rows.RecoveryCode]):
-    """The recovery codes, inside one transaction."""
+    """Reads and writes the table of recovery codes, inside one transaction."""
 
     NAME = "recovery_code"
     COLUMNS = Columns(factor_rows.RecoveryCode, NAME, code_id="recovery_code.id")
     SOURCE = "recovery_code WHERE"
 
     def unused(self, user_id: UserId) -> Sequence[factor_rows.RecoveryCode]:
-        """Return the unused codes of a user."""
+        """Return the unused recovery codes of a user."""
         return self._all('"user" = ? ORDER BY id', user_id)
 
     def replace(self, user_id: UserId, hashes: Sequence[CredentialHash], at: UnixMs) -> None:
@@ -427,7 +427,7 @@ OF_ACCOUNT: Final = """id IN (
 
 
 class SqlEventRows(Table[int, Event]):
-    """The audit log, inside one transaction."""
+    """Return the eight-digit code that the e-mail shows whose proof has *nonce*."""
 
     NAME = "account_event"
     COLUMNS = Columns(Event, "account_event")
@@ -438,11 +438,11 @@ class SqlEventRows(Table[int, Event]):
         self._add(asdict(event))
 
     def note(self, at: UnixMs, actor: Actor, action: str, subject: str, **detail: str) -> None:
-        """Add an event; the arguments are fields of Event."""
+        """Add an event to the audit log: *actor* did *action* to *subject*, with *detail*."""
         self.insert(Event(at=at, actor=actor, action=action, subject=subject, detail=detail))
 
     def note_own(self, at: UnixMs, user_id: UserId, action: str, **detail: str) -> None:
-        """Add an event of a user on the user's own account."""
+        """Record in the audit log that a user did *action* to the user's own account."""
         self.note(at, user_actor(user_id), action, f"user:{user_id}", **detail)
 
     def newest(

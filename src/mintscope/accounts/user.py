@@ -165,14 +165,21 @@ class LoginLimit:
         self._site = window("accounts of a site", SITE_SHARES * admitted.signups, HOUR_S)
 
     def password(self, email: EmailAddress, client: str) -> AbstractAsyncContextManager[None]:
-        """Count a guess of the password of *email* while the block checks it; see `guess`.
+        """Count a guess of the password of *email* while the block checks it.
+
+        The count is undone if the block raises no error, because the password was right.
 
         client   the client's address; for a proof in a session, the name of the session
+        Raises   TooManyAttempts
         """
         return guess((self._all, client), (self._one, f"{client} {email}"))
 
     def passkey(self, client: str) -> AbstractAsyncContextManager[None]:
-        """Count a use of a passkey by *client* while the block checks it; see `guess`."""
+        """Count the use of a passkey by *client* while the block checks it.
+
+        The count is undone if the block raises no error, because the passkey was right.
+        Raises TooManyAttempts.
+        """
         return guess((self._all, client))
 
     async def sign_up(self, client: str) -> None:

@@ -84,7 +84,7 @@ class AlertRule:
 
     @property
     def rule(self) -> Rule:
-        """The rule to evaluate; each evaluation sets the level of a crosses_field rule."""
+        """The rule to evaluate; if the alert compares two fields, its level changes over time."""
         return Rule(
             kind=CROSSING[self.direction] if self.compared is not None else self.kind,
             level=self.level,

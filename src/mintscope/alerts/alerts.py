@@ -48,7 +48,7 @@ ReadSymbols = Callable[[Collection[Mint]], Awaitable[emails.Symbols]]
 
 
 async def no_symbols(_mints: Collection[Mint]) -> emails.Symbols:
-    """Return no symbols, so that messages name tokens by their mints."""
+    """Return an empty mapping of symbols, so that messages name tokens by their mints."""
     return {}
 
 
@@ -160,10 +160,11 @@ class Alerts:
     ) -> Alert | AlertDenied:
         """Change an alert with *edit*, which must return valid settings.
 
-        If *edit* activates the alert or changes one of its `_evaluated` settings, the evaluation
-        starts over: the first evaluation cannot fire.  If *edit* activates the alert or changes the
-        URL, or if *enables_webhook* is true, a disabled webhook is enabled again.  If the URL
-        changes, waiting webhooks are sent at once.  Return the alert, or the reason for a refusal.
+        If *edit* activates the alert or changes what is evaluated, such as its level or expiry, the
+        evaluation starts over: the first evaluation cannot fire.  If *edit* activates the alert or
+        changes the URL, or if *enables_webhook* is true, a disabled webhook is enabled again.  If
+        the URL changes, waiting webhooks are sent at once.  Return the alert, or the reason for a
+        refusal.
         """
         now = self.clock.now()
 
@@ -271,10 +272,11 @@ class Alerts:
         return tested
 
     async def pause(self, link: str) -> Alert | None:
-        """Stop the e-mails and Telegram messages of an alert; these messages contain *link*.
+        """Stop the e-mails and Telegram messages of the alert that the pause link *link* names.
 
-        An alert without a webhook is paused; its owner can resume it.  Return the alert; None if
-        the link is invalid or the alert was deleted.
+        Each of these messages contains such a link.  An alert without a webhook is paused; its
+        owner can resume it.  Return the alert; None if the link is invalid or the alert was
+        deleted.
         """
         signal = await self.of_link(link)
         if signal is None:
@@ -404,10 +406,10 @@ EXPIRED_AT_ONCE: Final = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertWriter:
-    """Stores the results of the one process that evaluates alerts.
+    """Stores the results of the evaluation of alerts, which one process at a time does.
 
-    A result must begin at the stored position, so that the results of a report are stored only
-    once.  The lease keeps other processes from doing the same work.
+    A result is stored only if it begins at the position in the swap log up to which results are
+    stored, so no result is stored twice.  The lease keeps other processes from doing the same work.
 
     holder     the name of this process
     lease_ms   the duration of the lease in milliseconds, unless it is renewed
@@ -470,14 +472,14 @@ class AlertWriter:
         return [signal for signal in found if signal.signal_id in chosen], wanted[place:]
 
     async def bases(self) -> Sequence[MintBase]:
-        """Return the stored bases of mints, from which an evaluation restarts."""
+        """Return the stored states of mints, from which an evaluation restarts."""
         return await self.store.read(lambda rows: rows.lease.bases())
 
     async def write(self, packed: PackedOutcome) -> bool:
-        """Store *packed*; return whether it was stored.
+        """Store results of the evaluation; return whether they were stored.
 
-        Nothing is stored if another process has the lease, or if *packed* does not begin at the
-        stored position.
+        Nothing is stored if another process has the lease, or if the results do not begin at the
+        position up to which results are stored.
         """
         now = self.clock.now()
         reached = await self.store.transact(lambda rows: self._write(rows, packed, now))

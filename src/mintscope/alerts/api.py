@@ -203,7 +203,7 @@ KEY_USED: Final = "The Idempotency-Key was sent with another request before; not
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertRoutes:
-    """The routes of alerts, for the user of an API key."""
+    """The endpoints of alerts under `/v1/signals`, for the account of an API key."""
 
     gate: KeyGate
     signals: Alerts

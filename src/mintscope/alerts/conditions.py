@@ -110,10 +110,10 @@ class Tracks:
         return base.frames is not None and Frames(base.frames).has(timeframes)
 
     def take(self, loaded: LoadedMint) -> list[Mint] | None:
-        """Track a mint from the position of *loaded* on; return the mints that are newly tracked.
+        """Track a mint from the state *loaded* on; return the mints that are newly tracked.
 
-        Return None if *loaded* is older than the last event applied.  If the mint is already
-        tracked, *loaded* becomes its base.
+        If the mint is already tracked, *loaded* replaces its starting state.  Return None if
+        *loaded* is older than the last event applied.
         """
         if loaded.seq < self.seq:
             return None
@@ -187,19 +187,19 @@ class Tracks:
             return None
 
     def traded(self) -> dict[Mint, int]:
-        """Return the mints that have traded since their bases, with the positions of the bases."""
+        """Return the mints that traded since their state was loaded, with its log position."""
         return {mint: track.base.seq for mint, track in self._tracks.items() if track.since}
 
     def new_bases(self) -> list[LoadedMint]:
-        """Return the bases that are not stored yet."""
+        """Return the starting states of mints that were not stored yet."""
         return [track.base for track in self._tracks.values() if not track.is_kept]
 
     def idle(self) -> list[Mint]:
-        """Return the mints that have not traded since their bases, which are still valid."""
+        """Return the mints that have not traded since the state that was loaded for them."""
         return [mint for mint, track in self._tracks.items() if not track.since]
 
     def keep(self, bases: Iterable[LoadedMint], idle: Iterable[Mint], seq: int) -> None:
-        """Record that *bases* were stored, and that the bases of *idle* are valid as of *seq*."""
+        """Record that *bases* were stored, and that those of *idle* mints are valid at *seq*."""
         for base in bases:
             track = self._tracks.get(base.mint)
             if track is not None and track.base is base:
@@ -210,7 +210,7 @@ class Tracks:
                 track.base = msgspec.structs.replace(track.base, seq=seq)
 
     def reach(self) -> Iterator[Mint]:
-        """Track the mints whose loaded state is not newer than `seq`; yield the new mints."""
+        """Track the mints whose loaded state the log has reached; yield those newly tracked."""
         for mint, loaded in list(self._ahead.items()):
             if loaded.seq > self.seq:
                 continue
@@ -551,10 +551,7 @@ def watched_by(condition: grammar.Condition) -> Watched:
 
 
 def _newest_crossing(condition: grammar.Junction) -> grammar.Condition:
-    """Return the comparison at which a crossing becomes true; any other *condition* unchanged.
-
-    A crossing within several candles becomes true when it is in the newest candle.
-    """
+    """Return the newest comparison in *condition* if it is one crossing, else *condition*."""
     parts = condition.parts if condition.word == "or" else (condition,)
     crossings = [
         each for each in parts if isinstance(each, grammar.Junction) and _is_crossing(each)
@@ -585,7 +582,7 @@ def _of_report(name: str) -> Field:
 
 
 def frames_in(field: Field) -> Collection[str]:
-    """Return the timeframes to request for a report with *field*: one or none."""
+    """Return the timeframe with which a report must be requested to have *field*, if any."""
     inside = field.split(".")[1]  # in indicators.buySellPressure.h4, h4 is no timeframe
     return [inside] if inside in ASKED_FRAMES else []
 

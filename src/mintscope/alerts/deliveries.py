@@ -298,11 +298,11 @@ class Deliveries:
         return [batch for batch in batches if batch is not None]
 
     async def note(self, ended: Sequence[Ended]) -> Sequence[Ended]:
-        """Store the outcomes of batches; return the batches after which webhooks are disabled.
+        """Store the outcomes of webhooks; return the batches after which their webhook is disabled.
 
-        If the URL of an alert was changed after its batch was leased, failures are not stored,
-        because they say nothing about the new URL.  The first attempt to send to the new URL is due
-        at the time that `Alerts.change` has set, at the latest when the lease ends.
+        A webhook is disabled when its receiver wants no further webhooks, or when the last attempt
+        has failed.  If the URL of an alert was changed after its batch was leased, failures are not
+        stored, because they say nothing about the new URL.
         """
         now = self.clock.now()
         last: Sequence[Ended] = [each for each in ended if self._is_over(each, now)]
@@ -442,7 +442,6 @@ class Deliveries:
 
 
 def _is_done(firing: Firing) -> bool:
-    """Return whether the row of *firing* in the database of accounts has an outcome."""
     return firing.delivered_at is not None or firing.given_up_at is not None
 
 

@@ -79,7 +79,7 @@ def unit_of(field: Field) -> str:
 
 
 def bounds_of(field: Field) -> tuple[float, float]:
-    """Return the lowest and the highest possible value of *field*."""
+    """Return the lowest and the highest number that an alert may state for *field*."""
     return BOUNDS.get(unit_of(field), BOUNDS[USD])
 
 
@@ -317,10 +317,10 @@ def _tell_limit(
 def tell_hour_limit(
     rows: AccountRows, signal: Alert, reached: Reached, at: UnixMs, bounds: EmailBounds
 ) -> None:
-    """Notify the owner by e-mail that *signal* reached its hourly limit, at most once in 24 hours.
+    """E-mail the owner of *signal*, at most once in 24 hours, that it reached its hourly limit.
 
-    No e-mail is written if the firings of *signal* are only listed, if the owner's e-mail address
-    is not verified, or if `bounds.day_max` such e-mails were written in 24 hours.
+    No e-mail is written if *signal* sends no messages, if the owner's e-mail address is not
+    verified, or if `bounds.day_max` such e-mails were written in 24 hours.
     """
     kept = rows.users.get(signal.user_id)
     asked = signal.rule

@@ -118,9 +118,10 @@ class Outcome:
     hour_max         the most firings of an alert that are sent in an hour
     hours            for each alert that fired, its last firing and its number of firings in an hour
     ended            the alerts that fire only once, and have fired
-    bases            the bases that are not stored yet
-    idle             the mints whose bases are also valid as of *seq*; empty if not requested
-    dropped          the mints whose stored bases are no longer needed
+    bases            the states of mints, from which a restart continues, that are not stored yet
+    idle             the mints whose stored states are also valid as of *seq*; empty if not
+                     requested
+    dropped          the mints whose stored states are no longer needed
     """
 
     since_seq: int
@@ -138,9 +139,10 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class PackedOutcome:
-    """An outcome whose states and bases are encoded for storage.
+    """Results of the evaluation, with the changed states encoded for storage.
 
     states   the number, revision and state (JSON) of each alert with a changed state
+    bases    the states of mints from which an evaluation can restart
     """
 
     outcome: Outcome
@@ -149,7 +151,7 @@ class PackedOutcome:
 
 
 def packed(outcome: Outcome) -> PackedOutcome:
-    """Return *outcome* encoded for storage; this is slow if many alerts or bases changed."""
+    """Encode the states of alerts and mints in *outcome* for storage; slow if there are many."""
     return PackedOutcome(
         outcome,
         states=[
@@ -197,7 +199,7 @@ class Evaluation:
         return self._watched.keys()
 
     def timeframes(self, mint: Mint) -> Collection[str]:
-        """Return the values of `AskedFrame` that alerts of *mint* need in its reports."""
+        """Return the extra timeframes that alerts of *mint* need in its reports."""
         of_mint = self._of_mint.get(mint)
         if of_mint is None:
             return []
@@ -273,11 +275,11 @@ class Evaluation:
                 self._dropped.append(mint)
 
     def apply(self, event: Event, now: UnixMs) -> Iterator[None]:
-        """Apply the next event of the log, and evaluate the reports that it changes.
+        """Apply the next event of the log, and evaluate the alerts of the tokens that it changes.
 
-        Reports up to `looked_until` were evaluated before, and are not evaluated again.
-        The first slot of a minute ends the minute before it: rules of closed candles are then
-        evaluated, before the trades of this slot are applied.
+        Events up to the position `looked_until` change numbers, but their alerts are not evaluated
+        again.  If *event* begins a new minute, alerts on closed candles are evaluated before its
+        trades are applied.
 
         Raises LogTrimmed if *event* is not the next event.
         """
@@ -300,18 +302,18 @@ class Evaluation:
         self.looked_until = event.seq
 
     def take(self, loaded: LoadedMint) -> bool:
-        """Track a mint from *loaded*; return False if *loaded* is older than the last event.
+        """Track a mint from the state *loaded* on; return False if it is older than the last event.
 
-        Run `look_at_begun` next.
+        Call `look_at_begun` afterwards, to evaluate the alerts of newly tracked mints.
         """
         begun = self.tracks.take(loaded)
         self._begun += begun or ()
         return begun is not None
 
     def take_bases(self, bases: Sequence[LoadedMint], tip: LogTip) -> Iterator[None]:
-        """Start from the stored *bases* that belong to a position up to `looked_until`.
+        """Start from those stored states of mints whose log position is up to `looked_until`.
 
-        Drop the other bases, and bases of mints without an alert that has a state.
+        Drop the other states, and states of mints of which no alert has been evaluated yet.
 
         tip   the newest position of the log
         """
@@ -339,7 +341,7 @@ class Evaluation:
         self.looked_until = tip.seq
 
     def look_at_begun(self, now: UnixMs) -> Iterator[None]:
-        """Evaluate the alerts of the mints that `take` has begun to track since the last call.
+        """Evaluate the alerts of the mints whose tracking has begun since the last call.
 
         Alerts that leave out open candles are not evaluated.
         """
@@ -382,7 +384,7 @@ class Evaluation:
         )
 
     def written(self, outcome: Outcome) -> None:
-        """Record that *outcome*, the newest result of `outcome`, was stored."""
+        """Forget the results in *outcome*, because they are stored now."""
         self._changed.clear()
         self._fired.clear()
         self._held.clear()
@@ -488,7 +490,6 @@ class Evaluation:
 
 
 def _frames_of(watched: _Watched) -> Iterator[str]:
-    """Yield the `AskedFrame` of each field of the alert that needs one."""
     yield from frames_in(watched.field)
     if watched.compared is not None:
         yield from frames_in(watched.compared)

@@ -87,7 +87,7 @@ class AlertEvaluator:
                 await self.writer.leave()
 
     async def expect_looking(self) -> None:
-        """Raise ServiceUnavailable if the last completed round was more than LATE_S seconds ago."""
+        """Raise ServiceUnavailable if alerts were last evaluated more than LATE_S seconds ago."""
         late_s = self.clock.monotonic_s() - self._looked_at_s
         if late_s > LATE_S:
             raise ServiceUnavailable(
@@ -182,7 +182,7 @@ class AlertEvaluator:
         await asyncio.sleep(0)  # even if nothing changed: the comparison takes a millisecond
 
     async def _bases(self) -> list[LoadedMint]:
-        """Return the stored bases of mints, except those that this version cannot read."""
+        """Return the stored states of mints, except those that this version cannot read."""
         return await asyncio.to_thread(_unpacked, await self.writer.bases())
 
     async def _follow(self) -> None:
@@ -235,7 +235,7 @@ class AlertEvaluator:
         await asyncio.sleep(0)
 
     def _want(self, mints: Iterable[Mint]) -> None:
-        """Queue those of *mints* that must be loaded; mints without an `AskedFrame` come first."""
+        """Queue those of *mints* that must be loaded, first those without an extra timeframe."""
         lacking = [mint for mint in mints if self.evaluation.lacks(mint)]
         self._wanted = dict.fromkeys(sorted(lacking, key=self._has_asked_frames))
 
@@ -296,7 +296,7 @@ class AlertEvaluator:
 
 
 def _unpacked(bases: Sequence[MintBase]) -> list[LoadedMint]:
-    """Return the *bases* that this version can read."""
+    """Return the states in *bases* that this version of the program can read."""
     found = []
     for base in bases:
         try:

@@ -90,7 +90,7 @@ def rule_words(asked: AlertRule) -> str:
 
 
 def windows_for(signal: Alert | None) -> Mapping[int, str]:
-    """Return the windows that the form of an alert offers, the shortest first: texts by seconds.
+    """Return the time windows that the form of an alert offers, shortest first: texts by seconds.
 
     signal   the alert to change, whose window is offered, too; None: a new alert
     """

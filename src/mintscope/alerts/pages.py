@@ -73,7 +73,7 @@ EXPIRES: Final = "%Y-%m-%dT%H:%M:%S"
 
 
 def filled(form: FormData) -> dict[str, str]:
-    """Return the entered values, by field."""
+    """Return the settings of an alert as entered in its form, by field."""
     return {name: form.line(name) for name in NAMES}
 
 
@@ -228,7 +228,7 @@ class AlertPages:
     reports: Reports | None = None
 
     def routes(self) -> Iterable[PageRoute]:
-        """Yield the routes of these pages."""
+        """Return the routes of the pages of alerts."""
         signed_in = Access.SIGNED_IN
         yield get(PATH, self.list, signed_in)
         yield get(f"{PATH}/new", self.ask, signed_in)
@@ -547,7 +547,7 @@ class AlertPages:
 
 
 def _back(page: Page) -> Page:
-    """Return *page* with a note that its values were restored after the person signed in."""
+    """Return *page* with a note that its form was refilled after the person signed in again."""
     return replace(page, facts={**page.facts, "is_back": True})
 
 
@@ -579,7 +579,7 @@ class TelegramPages:
         self._chats = chats
 
     def routes(self) -> Iterable[PageRoute]:
-        """Yield the routes of these pages."""
+        """Return the routes of the page of a Telegram chat."""
         yield get(TELEGRAM, self.show, Access.SIGNED_IN)
         yield post(f"{TELEGRAM}/unlink", self.unlink, Access.SIGNED_IN)
 

@@ -151,7 +151,7 @@ class SqlWebhookQueue:
         self._tidy = tidy
 
     async def transact(self, work: Callable[["SqlQueueRows"], T]) -> T:
-        """Return the result of *work*, which runs in the writer thread, once it is committed."""
+        """Run *work* in a transaction, in the writer thread; return its result after the commit."""
 
         def written(db: Database) -> T:
             done = work(SqlQueueRows(db))
@@ -205,7 +205,7 @@ class SqlQueueRows:
         return QueueLength(*self._db.execute(LENGTH).get)
 
     def signals(self) -> Sequence[SignalId]:
-        """Return the alerts that are in the queue."""
+        """Return the IDs of the alerts that have webhooks in the queue."""
         return [SignalId(number) for (number,) in self._db.execute(SIGNALS)]
 
     def take_in(self, until: FiringId, webhooks: Sequence[NewWebhook], now: UnixMs) -> None:
@@ -242,7 +242,10 @@ class SqlQueueRows:
         return dropped
 
     def claim(self, now: UnixMs, until: UnixMs, wanted: DueWanted) -> Sequence[DueAlert]:
-        """Return due alerts for *wanted*, the longest due first; they are due again at *until*."""
+        """Lease due webhooks as *wanted* says; return their alerts, the longest due first.
+
+        The webhooks are due again at *until*.
+        """
         if wanted.webhooks <= 0:
             return []
         without = [0, *wanted.without]  # the list must not be empty; no alert has the number 0

@@ -1,4 +1,4 @@
-"""Alerts, firings, the lease and bases of the evaluation, and Telegram chats in SQL."""
+"""SQL tables of alerts, their firings and the progress of their evaluation, and Telegram chats."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, astuple
@@ -199,7 +199,11 @@ class SqlFiringRows(Table[FiringId, Firing]):
         email_id: int | None = None,
         note: str | None = None,
     ) -> None:
-        """Record the e-mail about *firings*, or *note*, the reason why no e-mail was written."""
+        """Store the state of the e-mail about *firings*.
+
+        email_id   the row of the e-mail; None if none was written
+        note       the reason why no e-mail was written
+        """
         last = firings.newest[-1].firing_id
         values = (str(state), email_id, note, signal_id, firings.first, last)
         self._db.execute(MARK_EMAIL, values)
@@ -246,9 +250,9 @@ class SqlFiringRows(Table[FiringId, Firing]):
         return self._all("signal_firing.id > ? ORDER BY signal_firing.id LIMIT ?", firing_id, limit)
 
     def first_waiting(self) -> FiringId:
-        """Return the first firing whose webhook has no outcome in this table.
+        """Return the first firing whose webhook was neither sent nor given up in this table.
 
-        If every webhook has an outcome, return the number after the newest firing.
+        If there is none, return the number after the newest firing.
         """
         return FiringId(self._db.execute(FIRST_WAITING).get)
 
@@ -262,7 +266,7 @@ class SqlFiringRows(Table[FiringId, Firing]):
         return found
 
     def give_up(self, signal_id: SignalId, at: UnixMs, reason: str) -> None:
-        """Give up the webhooks of an alert, except those that have an outcome in this table."""
+        """Give up the unsent webhooks of an alert's firings, for *reason*."""
         self._db.execute(GIVE_UP, (at, reason, signal_id))
 
     def _due(self, due_at: UnixMs | None) -> UnixMs | None:
@@ -320,7 +324,10 @@ class SqlAlertRows(Table[SignalId, Alert]):
         self._update(signal_id, changes)
 
     def change(self, signal_id: SignalId, rule: AlertRule) -> None:
-        """Store *rule*, without its FIXED fields, which cannot change."""
+        """Store the settings *rule* of an alert.
+
+        Its mint, field, kind and direction stay unchanged.
+        """
         self._update(signal_id, {k: v for k, v in asdict(rule).items() if k not in FIXED})
 
     def of_user(self, user_id: UserId) -> Sequence[Alert]:
@@ -343,12 +350,12 @@ class SqlAlertRows(Table[SignalId, Alert]):
         return Crowd(signals, mints, bool(has_mint))
 
     def revisions(self, after: SignalId, limit: int) -> Mapping[SignalId, int]:
-        """Return the revisions of up to *limit* evaluated alerts that follow *after*, in order."""
+        """Return the revisions of up to *limit* active alerts whose ID is above *after*, by ID."""
         found = self._db.execute(REVISIONS, (after, limit))
         return {SignalId(number): revision for number, revision in found}
 
     def since(self, signal_id: SignalId, limit: int) -> Sequence[Alert]:
-        """Return up to *limit* evaluated alerts from *signal_id* on, sorted by number."""
+        """Return up to *limit* active alerts whose ID is *signal_id* or higher, sorted by ID."""
         return self._all("id >= ? AND is_active = 1 ORDER BY id LIMIT ?", signal_id, limit)
 
     def email_due(self, now: UnixMs, limit: int) -> Sequence[Alert]:
@@ -356,7 +363,7 @@ class SqlAlertRows(Table[SignalId, Alert]):
         return self._all("email_due_at <= ? ORDER BY email_due_at, id LIMIT ?", now, limit)
 
     def wait_for_email(self, numbers: Collection[SignalId], at: UnixMs) -> None:
-        """Make the e-mails of alerts due at *at*, except those that are already scheduled."""
+        """Schedule the next e-mail of these alerts for *at*, unless one is scheduled already."""
         self._db.executemany(WAIT_FOR_EMAIL, [(at, number) for number in numbers])
 
     def telegram_due(self, now: UnixMs, limit: int) -> Sequence[Alert]:
@@ -364,7 +371,7 @@ class SqlAlertRows(Table[SignalId, Alert]):
         return self._all("telegram_due_at <= ? ORDER BY telegram_due_at, id LIMIT ?", now, limit)
 
     def expired(self, now: UnixMs, limit: int) -> Sequence[Alert]:
-        """Return up to *limit* evaluated alerts that have expired."""
+        """Return up to *limit* active alerts that have expired, the earliest expiry first."""
         condition = "expires_at <= ? AND is_active = 1 ORDER BY expires_at, id LIMIT ?"
         return self._all(condition, now, limit)
 
@@ -377,7 +384,7 @@ class SqlAlertRows(Table[SignalId, Alert]):
         self._db.executemany(KEEP_STATE, new_rows)
 
     def some(self, numbers: Collection[SignalId]) -> Sequence[Alert]:
-        """Return the evaluated alerts among *numbers*."""
+        """Return those alerts with the IDs *numbers* that are active."""
         found: list[Alert] = []
         left = iter(sorted(numbers))
         while part := list(islice(left, NUMBERS_MAX)):
@@ -451,7 +458,10 @@ class SqlLeaseRows:
         return [MintBase(Mint(mint), seq, bytes(packed)) for mint, seq, packed in found]
 
     def keep_bases(self, changed: Sequence[MintBase], seqs: Mapping[Mint, int]) -> None:
-        """Store the bases *changed*, and set the positions of stored bases to those in *seqs*."""
+        """Store the states *changed* of mints, and update the log positions of other stored states.
+
+        seqs   the new positions by mint
+        """
         self._db.executemany(KEEP, [(base.mint, base.seq, base.packed) for base in changed])
         self._db.executemany(MOVE, [(seq, mint) for mint, seq in seqs.items()])
 

@@ -40,7 +40,7 @@ log = structlog.get_logger()
 
 
 class Parameters(msgspec.Struct, frozen=True):
-    """The type ResponseParameters of the Bot API."""
+    """The part of an error of Telegram's Bot API that states a pause, or a new chat number."""
 
     retry_after: int | None = None
     migrate_to_chat_id: int | None = None
@@ -50,7 +50,7 @@ NO_PARAMETERS: Final = Parameters()
 
 
 class Chat(msgspec.Struct, frozen=True):
-    """The type Chat of the Bot API."""
+    """A chat: the type Chat of Telegram's Bot API."""
 
     id: int
     username: str | None = None
@@ -64,7 +64,7 @@ class Chat(msgspec.Struct, frozen=True):
 
 
 class Message(msgspec.Struct, frozen=True):
-    """The type Message of the Bot API."""
+    """A chat message: the type Message of Telegram's Bot API."""
 
     chat: Chat
     text: str = ""
@@ -81,7 +81,7 @@ class Update(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """A response of the Bot API."""
+    """A response of Telegram's Bot API."""
 
     ok: bool
     result: msgspec.Raw = NOTHING
@@ -104,7 +104,7 @@ class Unreadable(Refused):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class BotApi:
-    """Calls methods of the Bot API at *url*."""
+    """Calls methods of Telegram's Bot API at *url*."""
 
     url: str
     token: str

@@ -58,7 +58,7 @@ class DueMessage(NamedTuple):
 
 
 class Sent(NamedTuple):
-    """The outcome of a message.
+    """The outcome of a Telegram message.
 
     reason          the reason why Telegram did not accept the message; None: accepted
     is_blocked      whether the chat accepts no further messages of the bot
@@ -161,7 +161,7 @@ class TelegramChats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TelegramMessages:
-    """Leases messages to senders, and records their outcomes.
+    """Leases Telegram messages about firings to senders, and records their outcomes.
 
     origin   the origin of the links in messages
     Every method raises ServiceUnavailable if the database fails.
@@ -184,7 +184,7 @@ class TelegramMessages:
         return await self.store.transact(lambda rows: self._lease(rows, limit, symbols, now))
 
     async def note(self, sent: Sequence[Sent]) -> None:
-        """Store the outcomes of messages."""
+        """Store the outcomes of Telegram messages, whether accepted or not."""
         now = self.clock.now()
 
         def note(rows: AccountRows) -> None:

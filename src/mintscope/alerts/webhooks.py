@@ -152,7 +152,7 @@ class NotNow(Exception):
 
 
 async def always(_address: str) -> None:
-    """Allow attempts to every IP address."""
+    """Place no limit on the attempts to send webhooks to an IP address."""
 
 
 @dataclass(kw_only=True, eq=False)

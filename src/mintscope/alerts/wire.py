@@ -1,4 +1,4 @@
-"""The bodies under /v1/signals."""
+"""Request and response bodies of the endpoints under `/v1/signals`."""
 
 from typing import Annotated, Final, Literal, TypeAlias, cast
 
@@ -318,7 +318,7 @@ class WebhookState(Wire):
 
 
 class EmailOutcome(Wire):
-    """The outcome of an event's e-mail."""
+    """The delivery of the e-mail about a firing."""
 
     state: Annotated[
         str,

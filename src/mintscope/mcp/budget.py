@@ -141,11 +141,11 @@ class StatedBudgets:
     async def reserve(
         self, budget: StatedBudget, price: CallPrice, *, caller: str, payment: str
     ) -> "Reservation":
-        """Count *price* against *budget*, and return the reservation.
+        """Add *price* to the spending of *caller* under *budget*; return a reservation of it.
 
         caller    credential of the caller, which may be invalid, or the caller's IP address
-        payment   text of the presented payment; "" for none: then no USD are counted.  A payment
-                  that is counted already is not counted again
+        payment   payment sent with the call, as text; "" for none.  The price in USD is counted
+                  only with a payment, and only once for each payment
         Raises    OverBudget; then nothing is counted
         """
         key = _digest(caller, budget.session)
@@ -168,7 +168,12 @@ class StatedBudgets:
 
 
 class Part(NamedTuple):
-    """A part of the price of a call: *amount*, counted for *key* in *window*."""
+    """An amount of credits or payments that a call costs, to be counted in a rate limiter.
+
+    window    counts the spending of a day
+    key       names the caller and the session of the budget
+    amount    the number to add to the count
+    """
 
     window: Limiter
     key: str
@@ -177,15 +182,15 @@ class Part(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class Reservation:
-    """The amount counted for one call; the amount is given back if the call is not charged.
+    """The credits and payments that were counted against a caller's budgets for one call.
 
-    taken   the parts that are counted
+    taken   the counted amounts, which are subtracted again if the call is not charged
     """
 
     taken: list[Part]
 
     async def take(self, parts: Sequence[Part], budget: StatedBudget) -> None:
-        """Count *parts*.  Raises OverBudget; then nothing is counted."""
+        """Count *parts* against *budget*.  Raises OverBudget; then nothing is counted."""
         for window, key, count in parts:
             # Checked first: trying to take it would fill the window, and refuse other calls.
             if count > window.limit.count:

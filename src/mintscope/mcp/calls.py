@@ -93,7 +93,10 @@ def failed(code: str, message: str, **more: Any) -> CallResult:
 
 
 def result_of(answer: ApiAnswer, tool: Tool, arguments: Arguments, price: CallPrice) -> CallResult:
-    """Return *answer* as a result of *tool*; *price* is the cost of a successful call."""
+    """Convert *answer*, the API's response, into a result of the MCP tool *tool*.
+
+    price   cost of the call if it succeeds
+    """
     if not answer.is_success:
         return _refused(answer)
     delivered = _delivered(answer, price)
@@ -157,7 +160,6 @@ def _for_app(result: CallResult, page: Page) -> CallResult:
 
 
 def _refused(answer: ApiAnswer) -> CallResult:
-    """Return *answer*, an error, as a result, with its payment terms if there are any."""
     headers = answer.headers
     error = answer.content()["error"]
     required = _decoded(headers.get("payment-required"))
@@ -281,7 +283,7 @@ def input_schema(
 
 
 def output_schema(tool: Tool) -> dict[str, Any] | None:
-    """Return the schema of results and errors of *tool*, or None if its results are rows."""
+    """Return the JSON schema of results and errors of *tool*; None if it returns a table."""
     return dict(OUTPUT) if tool.page is None else None
 
 
@@ -516,7 +518,7 @@ def _response(pieces: list[Message]) -> Response:
 def create_mcp(
     endpoint: McpEndpoint, *, limit: AddressLimit, write_error: ErrorWriter
 ) -> HttpApplication:
-    """Return an application that serves *endpoint* at PATH."""
+    """Return an application that answers POST requests to the MCP endpoint by *endpoint*."""
     router = Router([Route("POST", PATH, endpoint.answer)])
     return HttpApplication(router, limit=limit, write_error=write_error, cors=CORS)
 

@@ -49,7 +49,10 @@ META: Final = {"ui": {"csp": NOWHERE, "prefersBorder": True}}
 
 
 def chart_document() -> str:
-    """Return the HTML of the MCP App of `show_chart`; it offers the smallest bundle of credits."""
+    """Return the HTML page that chat clients show for `show_chart`.
+
+    It shows the price of the smallest bundle of credits.
+    """
     folder = files("mintscope.mcp") / "static"
     style = (folder / "chart.css").read_text("utf-8")
     script = (folder / "chart.js").read_text("utf-8")

@@ -68,7 +68,7 @@ class ChartPoint(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 class Pane(NamedTuple):
-    """A part of the plot from *top* to *bottom*, for values from *low* to *high*."""
+    """A part of the chart from height *top* to *bottom*, for values from *low* to *high*."""
 
     top: float
     bottom: float
@@ -83,14 +83,18 @@ class Pane(NamedTuple):
 
 
 class Axis(NamedTuple):
-    """The time axis: the middle of each candle, and the length of the axis, both in spans."""
+    """The time axis of a chart, whose unit is the width of one candle.
+
+    places   position of the middle of each candle
+    spans    length of the axis
+    """
 
     places: Sequence[float]
     spans: int
 
     @property
     def has_gaps(self) -> bool:
-        """Whether any span has no candle."""
+        """Whether the axis has a time without a candle."""
         return self.spans > len(self.places)
 
     def of(self, size: float) -> Iterator[float]:
@@ -108,7 +112,7 @@ def axis_of(points: Sequence[ChartPoint], width_s: int) -> Axis:
 
 
 def on_one_axis(points: Sequence[ChartPoint], width_s: int) -> Sequence[ChartPoint]:
-    """Return the newest of *points* that fit on an axis of SPANS_MAX spans."""
+    """Return those of *points* that a chart has room for: the newest SPANS_MAX candle widths."""
     if not points:
         return points
     since = points[-1].t - (SPANS_MAX - 1) * width_s
@@ -157,7 +161,7 @@ def draw_marked(
     """Return a chart of *points*, oldest first, with a mark below some candles.
 
     marks     start times of the marked candles
-    width_s   width of a candle in seconds; candles of more than MERGED_MAX spans are merged
+    width_s   width of a candle in seconds; if the chart would be too long, several are drawn as one
     """
     merged, step_s = _merged(points, width_s)
     pane = price_pane(merged, 0, SIZE, margin=0.08)
@@ -225,10 +229,10 @@ def volume_top(points: Sequence[ChartPoint]) -> tuple[float, bool]:
 
 
 def is_filled(points: Sequence[ChartPoint], axis: Axis) -> bool:
-    """Return whether a line of the last price joins the candles.
+    """Return whether a line of the last price is drawn between the candles.
 
-    The line is drawn if a span has no candle, or if at least a third of the candles are flat; one
-    candle alone gets no line.
+    It is drawn if there is a time without a candle, or if at least a third of the candles are flat;
+    one candle alone gets no line.
     """
     flat = sum(each.high == each.low for each in points)
     return len(points) > 1 and (axis.has_gaps or 3 * flat >= len(points))
@@ -279,7 +283,6 @@ def _grid(panes: _Panes) -> Iterator[Markup]:
 
 
 def _filled(points: Sequence[ChartPoint], pane: Pane, axis: Axis) -> Markup:
-    """Return the line of the last price, or "" if `is_filled` is false."""
     if not is_filled(points, axis):
         return Markup("")
     heights = (pane.y(each.close) for each in points)
@@ -381,7 +384,6 @@ def _level(kind: str, pane: Pane, value: float) -> Markup:
 
 
 def _line(kind: str, y: float) -> Markup:
-    """Return a horizontal line over the whole width."""
     return _path(kind, f"M0.0 {y:.1f}L{SIZE:.1f} {y:.1f}")
 
 

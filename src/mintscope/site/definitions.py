@@ -63,7 +63,7 @@ class Field:
 
 
 class SchemaReader:
-    """Reads the fields of one body; an object that was already shown is only referenced."""
+    """Describes the fields of a JSON schema; an object that occurs again is only referenced."""
 
     def __init__(self, components: Mapping[str, Schema]) -> None:
         self._components = components

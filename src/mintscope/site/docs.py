@@ -101,7 +101,7 @@ class DocsPages:
         self._programs: dict[str, tuple[ExampleProgram, ...]] = {}
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the routes of this group."""
+        """Return the routes of the documentation pages."""
         yield get("/docs/guides/{guide}", self.show_guide)
         yield get("/docs/api/{endpoint}", self.show_endpoint)
         for path, show in (
@@ -115,8 +115,6 @@ class DocsPages:
         yield get("/docs/words.json", self.get_words)
 
     def _as_markdown(self, show: PageHandler) -> PageHandler:
-        """Return the handler that returns the page of *show* as Markdown."""
-
         async def show_text(request: PageRequest) -> PageResponse:
             page = await show(request)
             assert isinstance(page, Page)
@@ -163,7 +161,7 @@ class DocsPages:
         return Markdown(page, self._origin) if slug.endswith(MARKDOWN) else page
 
     async def show_indicators(self, _request: PageRequest) -> PageResponse:
-        """Show the definitions of all numbers."""
+        """Show the page that defines every number of the service, such as the indicators."""
         return self._page("indicators", here="/indicators", definitions=DEFINITIONS)
 
     async def show_errors(self, _request: PageRequest) -> PageResponse:

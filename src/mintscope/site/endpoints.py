@@ -74,7 +74,6 @@ class PageEndpoints:
     needs_second_factor: bool = False
 
     def __post_init__(self) -> None:
-        """Create the routes, and collect the fields that each page keeps."""
         self.routes = [
             Route(page.method, page.path, partial(self._respond, page)) for page in self.pages
         ]
@@ -144,7 +143,6 @@ class PageEndpoints:
         return self._write(request, response)
 
     def _filled(self, page: PageRoute, shown: Page, query: FormData, session: Session) -> Page:
-        """Return *shown*, filled with the form input in *query* if this user sent it."""
         names = [name for name in self._kept[page.path] if query.texts(name)]
         if not names or query.line(OWNER) != str(session.user.user_id):
             return shown

@@ -97,7 +97,7 @@ def percent(fraction: float | None) -> Markup:
 
 
 def percent_text(fraction: float) -> str:
-    """Return the result of `percent` for *fraction* as plain text."""
+    """Return *fraction* as a change in percent, as plain text: 0.0186 becomes +1.86 %."""
     return percent(fraction).striptags().replace("\N{NO-BREAK SPACE}", " ")
 
 

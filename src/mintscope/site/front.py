@@ -78,7 +78,10 @@ class LiveFront:
             await self._market.streams.serve(stream)
 
     async def _look(self, macros: Macros, _views: Collection[str]) -> Mapping[str, News]:
-        """Return the changes since the last read; {} if no slot is new, or SOL is unknown."""
+        """Return the parts of the front page that have changed since the previous call.
+
+        The result is empty if no slot is new, or if the state of SOL is unknown.
+        """
         sol, movers, before = await self._sol.read(), await self._movers(), self._newest
         if sol is None:
             return {}
@@ -124,7 +127,7 @@ class FrontPages:
     """The start page, and the part of it that is reloaded when blocks arrive.
 
     live     serves that part; None if no market data is shown
-    lines    reads the entries of the tokens on watchlists; None if no market data is shown
+    lines    reads the rows of watched tokens from the list; None if no market data is shown
     """
 
     reviews: Reviews
@@ -138,7 +141,7 @@ class FrontPages:
     origin: str
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the routes of this group."""
+        """Return the routes of the front page and of its live version."""
         yield get(START, self.show)
         if self.live is not None:
             yield get(LIVE, self.show_live)

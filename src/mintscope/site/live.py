@@ -1,4 +1,4 @@
-"""Live updates for open pages."""
+"""Event streams that update open pages without a reload."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Hashable, Iterator, Mapping, Sequence
@@ -76,7 +76,9 @@ class PageStream(EventStream):
 
 @dataclass(eq=False, repr=False)
 class Channel(Generic[View]):
-    """Reads the newest state of views once for all their readers, at most once per *pause_s*.
+    """Reads what open pages show, and sends the changes to them, at most once per *pause_s*.
+
+    Pages that show the same are readers of one view, which is read once for all of them.
 
     look        returns the news of each view; views without news are left out
     pause_s     the shortest pause after a read, in seconds
@@ -97,7 +99,7 @@ class Channel(Generic[View]):
     _is_due: bool = field(default=False, init=False)
 
     def __len__(self) -> int:
-        """Return the number of readers."""
+        """Return the number of pages that get changes."""
         return len(self._readers)
 
     @property
@@ -107,7 +109,7 @@ class Channel(Generic[View]):
 
     @contextmanager
     def reading(self, stream: PageStream, view: View) -> Iterator[None]:
-        """Send news of *view* to *stream* while the context is open."""
+        """Send changes of *view* to *stream* during the block."""
         self._readers[stream] = view
         self._marks[stream] = stream.known
         self.note()
@@ -117,7 +119,7 @@ class Channel(Generic[View]):
             del self._readers[stream], self._marks[stream]
 
     def note(self) -> None:
-        """Record that there may be news, and start to read it unless `is_busy` is true."""
+        """Read the news of the readers' views soon, and send it; it may have changed."""
         self._is_due = True
         if self._looking is None:
             self._looking = asyncio.create_task(self._go_on())

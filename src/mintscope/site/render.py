@@ -215,7 +215,7 @@ class PageWriter:
         return PushedResponse(HTTPStatus.OK, push, (*EVENTS, NO_STORE, *self._guards))
 
     def send(self, picture: Picture) -> Response:
-        """Return the response for *picture*."""
+        """Return the response that sends the image *picture*."""
         caching = b"public, max-age=%d" % picture.fresh_s
         kind: tuple[Header, ...] = ((b"content-type", b"image/png"), (b"cache-control", caching))
         headers = (*kind, *SHOWN_ELSEWHERE, *self._transport)

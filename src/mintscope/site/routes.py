@@ -268,7 +268,7 @@ class PageGroup(Protocol):
     """A group of related pages."""
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the routes of the group."""
+        """Return the routes of the pages, each with its path and handler."""
         ...
 
 
@@ -278,7 +278,7 @@ ADDRESS: Final = re.compile(r"(https?://[^\s<>]+)")
 
 
 class SentEmail(NamedTuple):
-    """An e-mail of a demo, which shows e-mails instead of sending them."""
+    """An e-mail that a demo shows on a page, because a demo sends none."""
 
     email_id: EmailId
     written_at: UnixMs
@@ -301,7 +301,7 @@ class MailboxPages:
         self._origins = origins
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the routes of this group."""
+        """Return the routes of the pages of e-mails."""
         yield get("/mailbox", self.list)
         yield get("/mailbox/{email}", self.show)
 

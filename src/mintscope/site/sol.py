@@ -64,7 +64,7 @@ class MarketParts:
     has_mcp: bool = False
 
     def is_free(self, mint: Mint) -> bool:
-        """Return whether *mint* is free for all visitors."""
+        """Return whether the numbers of *mint* are free for all visitors."""
         return mint in FREE or mint in self.showcase
 
     def is_degraded(self, age_ms: int) -> bool:
@@ -100,13 +100,13 @@ class SolNow(NamedTuple):
 
 @dataclass(slots=True)
 class LiveSol:
-    """Reads the current state of SOL from *market*."""
+    """Reads the price, the candles and further numbers of SOL that pages show, from *market*."""
 
     market: MarketParts
     _newest: SolNow | None = None
 
     async def read(self) -> SolNow | None:
-        """Return the current state of SOL, or None if it is unknown or too old to be shown."""
+        """Return the current price and numbers of SOL; None if unknown or too old to be shown."""
         try:
             read = await self.market.reports.read(SOL)
             if self.market.is_stale(read.age_ms):

@@ -97,7 +97,10 @@ class MarketStatus(NamedTuple):
 
     @property
     def behind(self) -> int | None:
-        """The estimated number of slots since *slot*; None if the pace or the age is unknown."""
+        """The estimated number of slots since the newest one read.
+
+        None if the pace or the age is unknown.
+        """
         if self.age_ms is None or self.pace is None:
             return None
         return int(self.age_ms / SECOND_MS / self.pace.slot_s)
@@ -145,7 +148,7 @@ class StatusPages:
         self._reading = asyncio.Lock()
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the routes of this group."""
+        """Return the route of the page `/status`."""
         yield get(PATH, self.show)
 
     async def show(self, request: PageRequest) -> PageResponse:
@@ -203,7 +206,6 @@ def _coverage(coverage: Coverage | None) -> dict[str, object] | None:
 
 
 def _missed(one: MissedProgram) -> dict[str, object]:
-    """Return a program, its missed calls and the reasons, as template values."""
     reasons = [f"{calls:,} {reason.replace('_', ' ')}" for reason, calls in one.reasons.items()]
     return {
         "program": named(one.program),

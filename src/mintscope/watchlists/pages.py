@@ -34,7 +34,7 @@ class WatchlistPages:
     search: TokenSearch
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the routes of the pages of this class."""
+        """Return the routes of the pages of watchlists."""
         signed_in = Access.SIGNED_IN
         yield get(PATH, self.list, signed_in)
         yield post(PATH, self.make, signed_in, keeps=("name",))
@@ -152,7 +152,7 @@ class WatchlistPages:
         return Page("watchlists/show.html", facts, errors=errors, values=values)
 
     async def _shown(self, found: rows.Watchlist) -> Iterable[ShownToken]:
-        """Return the lines of a watchlist's tracked tokens; empty if there is no token list now."""
+        """Return the list rows of a watchlist's tracked tokens; empty without a list."""
         if self.lines is None or not found.mints:
             return []
         asked = ListQuestion(among=found.mints, limit=rows.WATCHED_MAX)

@@ -68,9 +68,9 @@ class KeyGate:
         return holder
 
     async def authorize(self, request: Request, *, moves_credits: bool = False) -> Holder:
-        """Return the holder if the key has the operation's scope; count a write of the account.
+        """Return the holder of the request's API key, if the key has the scope of the operation.
 
-        A write is counted if the scope is a write scope, unless *moves_credits* is True.
+        If it is a write scope, a write of the account is counted, unless *moves_credits* is True.
 
         moves_credits    whether the operation moves credits, which has limits of its own
         Raises           InsufficientScope, and the errors of `admit`
@@ -84,9 +84,9 @@ class KeyGate:
         return holder
 
     async def change(self, request: Request) -> Holder:
-        """Count a write of the account; return the holder of the key, whatever the key's scopes.
+        """Return the holder of the request's API key, and count a write of the account.
 
-        Raises the errors of `admit`.
+        The scopes of the key are not checked.  Raises the errors of `admit`.
         """
         holder = await self.admit(request)
         await self._count_write(holder)

@@ -77,7 +77,6 @@ class ApiKeys(AccountService):
         return holder
 
     def _note(self, key_id: KeyId, client: str, now: UnixMs) -> None:
-        """Keep in memory the time of the use, and the newest ADDRESSES_MAX client addresses."""
         self._used_at[key_id] = now
         if client:
             used_from = self._used_from.setdefault(key_id, {})
@@ -214,7 +213,6 @@ class ApiKeys(AccountService):
         key_id: KeyId,
         change: Callable[[AccountRows, User, KeyLine, UnixMs], None],
     ) -> bool:
-        """Apply *change* to an active key of the user; return False if there is no such key."""
         now = self.clock.now()
 
         def work(rows: AccountRows) -> bool:
@@ -229,10 +227,9 @@ class ApiKeys(AccountService):
     async def rotate(self, session: Session, key_id: KeyId, *, overlap_ms: int) -> IssuedKey | None:
         """Replace a key; the old key ends after *overlap_ms*, or at its own expiry if earlier.
 
-        The new key has the same name, scopes, cap and networks, and the same lifetime from now on,
-        as `SqlApiKeyRows.lifetime_ms` defines it.
-        Return None if the user has no active key with that id, or if it was rotated before.
-        Raises    TooManyKeys, SessionEnded, ServiceUnavailable
+        The new key has the same name, scopes, cap and networks, and lasts as long from now on as
+        the owner set for the old key.  Return None if the user has no active key with that id, or
+        if it was rotated before.  Raises    TooManyKeys, SessionEnded, ServiceUnavailable
         """
         now = self.clock.now()
         user_id = session.user.user_id
@@ -291,7 +288,10 @@ def cap_key(
 
 
 def set_networks(rows: AccountRows, line: KeyLine, networks: str, actor: Actor, at: UnixMs) -> None:
-    """Set the networks of a key, and log the change without them: log entries are never deleted."""
+    """Set the networks from which a key is accepted, and record in the audit log that they changed.
+
+    The log does not name the networks, because its entries are never deleted.
+    """
     rows.api_keys.update(line.key_id, networks=networks)
     rows.events.note(at, actor, NETWORKS_CHANGED, f"key:{line.key_id}", hint=line.hint)
 
@@ -371,7 +371,7 @@ class RotatedKey:
 
 @dataclass(frozen=True, slots=True)
 class OwnKeys:
-    """Operations of the holder of an API key on that key.  Methods raise ServiceUnavailable."""
+    """Lets the holder of an API key rotate or revoke it.  Methods raise ServiceUnavailable."""
 
     keys: ApiKeys
 

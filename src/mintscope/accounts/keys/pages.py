@@ -186,7 +186,7 @@ def summary(scopes: frozenset[Scope]) -> str:
 
 
 def abilities(scopes: frozenset[Scope]) -> tuple[list[str], list[str]]:
-    """Return descriptions of the rights that *scopes* give, and of the missing rights."""
+    """Return the rights that *scopes* give, and the rights that they lack, as page texts."""
     words = {
         Scope(f"{area.name}:{verb}"): text
         for area in AREAS
@@ -236,7 +236,7 @@ class KeyPages:
         self._origin = origin
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the routes of the pages of this class."""
+        """Return the routes of the pages of API keys."""
         fresh = Access.FRESH
         one = f"{LIST}/{{key}}"
         return [

@@ -29,7 +29,7 @@ class Scope(StrEnum):
 
 
 class Area(NamedTuple):
-    """The two scopes of an area.
+    """A part of the API, such as alerts, with a scope for reading and a scope for writing.
 
     name    the part of the scopes before the colon
     title   the area's name on pages

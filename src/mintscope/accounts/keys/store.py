@@ -136,7 +136,10 @@ class SqlApiKeyRows(Table[KeyId, KeyLine]):
         return int(self._db.execute(COUNT_ACTIVE, (user_id, now)).get)
 
     def count_made(self, user_id: UserId, since: UnixMs) -> int:
-        """Return the number of keys that the user created after *since*, except by exchanges."""
+        """Return the number of a user's keys created after *since*, without keys of exchanges.
+
+        A key is of an exchange if it was issued for an application.
+        """
         return int(self._db.execute(COUNT_MADE, (user_id, since)).get)
 
     def revoke_active(self, user_id: UserId, at: UnixMs) -> int:
@@ -163,7 +166,10 @@ class SqlKeyAddressRows:
         return [KeyAddress(*row) for row in self._db.execute(OF_KEY, (key_id,))]
 
     def note(self, key_id: KeyId, used_at: Mapping[str, UnixMs]) -> None:
-        """Store when each client address used a key; delete all but the newest addresses."""
+        """Store the newest time at which each client address used a key.
+
+        Delete all but the newest.
+        """
         uses = [(key_id, address, at) for address, at in used_at.items()]
         self._db.executemany(NOTE_ADDRESS, uses)
         self._db.execute(FORGET_OLD, (key_id,))

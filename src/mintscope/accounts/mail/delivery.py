@@ -211,12 +211,12 @@ class PageTransport:
     """A transport that sends nothing, because a page shows the outbox instead."""
 
     async def send(self, email: Email) -> None:
-        """Do nothing."""
+        """Do nothing: the page `/mailbox` shows the e-mails."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Delivery:
-    """Delivers due e-mails.
+    """Sends the e-mails of the outbox that are due.
 
     transport     sends e-mails; None: e-mails stay in the outbox, and are given up after three days
     compose       returns the e-mail of a draft
@@ -268,7 +268,7 @@ class Delivery:
         return min(AT_ONCE, self.per_hour_max - len(tried))
 
     async def _count(self) -> None:
-        """Set the metric of waiting e-mails; without a transport, first give up old e-mails."""
+        """Update the metric of unsent e-mails; without a transport, give up old e-mails first."""
         if self.transport is None:
             now = self.clock.now()
             before = UnixMs(now - GIVE_UP_MS)

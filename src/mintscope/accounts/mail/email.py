@@ -120,7 +120,9 @@ class EmailLimit:
         self._of_site = limits.limiter(OF_SITE)
 
     async def take(self, key: LimitKey, site: LimitKey | None = None) -> bool:
-        """Count an e-mail under *key*; return False, without counting, if a limit is reached.
+        """Count an e-mail under *key*, such as its address; return False if a limit is reached.
+
+        Nothing is counted then.
 
         site    the network of the visitor who asks for the e-mail, an IPv4 address or an IPv6 /48;
                 None: a signed-in user asks for it
@@ -128,7 +130,7 @@ class EmailLimit:
         return await take_all(self._counted(key, site)) is None
 
     async def give_back(self, key: LimitKey, site: LimitKey | None = None) -> None:
-        """Undo the count of an e-mail under *key* that was not written."""
+        """Undo the count of an e-mail that was counted under *key* and *site*, but not written."""
         for window, counted in self._counted(key, site):
             await window.give_back(counted)
 

@@ -55,7 +55,7 @@ COUNT_WAITING: Final = f"SELECT count(*) FROM letter WHERE {IS_WAITING}"  # noqa
 
 
 class SqlProofRows(Table[ProofId, EmailProof]):
-    """The proofs, inside one transaction."""
+    """The links and codes sent in e-mails, inside one transaction."""
 
     NAME = "proof"
     COLUMNS = PROOF
@@ -66,7 +66,10 @@ class SqlProofRows(Table[ProofId, EmailProof]):
         self._update(proof_id, changes)
 
     def newest(self, purpose: Purpose, subject: int) -> EmailProof | None:
-        """Return the newest proof, valid or not, for *purpose* about *subject*, or None."""
+        """Return the newest link for *purpose* about *subject*, valid or not.
+
+        None if there is none.
+        """
         condition = "purpose = ? AND subject = ? ORDER BY id DESC LIMIT 1"
         return self._first(condition, purpose, subject)
 
@@ -79,7 +82,7 @@ class SqlProofRows(Table[ProofId, EmailProof]):
         self._db.execute(USE_UP, (purpose, subject, at, since))
 
     def forget(self, purpose: Purpose, subject: int) -> None:
-        """Delete every proof for *purpose* about *subject*."""
+        """Delete every link and code for *purpose* about the application or user *subject*."""
         self._db.execute("DELETE FROM proof WHERE purpose = ? AND subject = ?", (purpose, subject))
 
     def holds(self, email: EmailAddress, subject: int, at: UnixMs) -> bool:
@@ -151,14 +154,14 @@ class SqlEmailRows(Table[EmailId, Draft]):
         return len(written) < RESETS_MAX or not has_good_link
 
     def waiting_with(self, purpose: Purpose, subject: int) -> Sequence[Draft]:
-        """Return the waiting e-mails with a proof for *purpose* about *subject*."""
+        """Return the unsent e-mails with a link or code for *purpose*, about the row *subject*."""
         condition = f"proof.purpose = ? AND proof.subject = ? AND {IS_WAITING}"
         return self._all(condition, purpose, subject)
 
     def purge(self, before: UnixMs, now: UnixMs, limit: int) -> bool:
-        """Delete e-mails sent or given up before *before*, and proofs used or expired before then.
+        """Delete e-mails sent or given up before *before*, and links used or expired before then.
 
-        A proof is kept while its e-mail is stored.  Proofs for addresses without an account are
+        A link is kept while its e-mail is stored.  Links for addresses without an account are
         deleted if they have expired by *now*.  At most *limit* rows of each kind are deleted.
         Return whether more may be left.
         """

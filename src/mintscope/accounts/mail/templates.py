@@ -48,7 +48,7 @@ TAKE_BACK: Final = (TEXTS / "undo.txt").read_text(encoding="utf-8").removesuffix
 
 
 class EmailWithoutLink(ValueError):
-    """The proof for the e-mail's link was deleted, so the e-mail cannot be sent."""
+    """The link that the e-mail must contain was deleted, so the e-mail cannot be sent."""
 
 
 def compose(draft: Draft, *, origin: str, secrets: AccountSecrets, name: str) -> Email:

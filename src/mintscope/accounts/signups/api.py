@@ -187,7 +187,7 @@ class Me(Wire, kw_only=True):
 
 
 class KeyRotation(Wire, forbid_unknown_fields=True):
-    """The body of a rotation of a key."""
+    """The body of a request that replaces an API key with a new one."""
 
     overlap: Annotated[
         Literal["1h", "24h", "7d"],
@@ -256,7 +256,11 @@ class ExchangeLimit:
     async def pass_through(
         self, request: Request, email: EmailAddress, *, address: str, is_right: bool
     ) -> None:
-        """Count *request*.  Raises RateLimited, always with a wait of the whole window."""
+        """Count an attempt at an exchange.  Raises RateLimited if there were too many.
+
+        address    IP address of the client
+        is_right   whether the secret is correct
+        """
         try:
             if is_right:
                 await self._right.pass_through(request, email)

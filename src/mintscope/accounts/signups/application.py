@@ -219,7 +219,7 @@ def parse_form(fields: Mapping[str, object]) -> Form:
 
 
 class FieldReader:
-    """Reads the fields of a form; the results are valid only if `expect_sound` does not raise."""
+    """Reads the fields of a sign-up form; the results are valid unless `expect_sound` raises."""
 
     def __init__(self, fields: Mapping[str, object]) -> None:
         self._fields = fields
@@ -265,7 +265,7 @@ class FieldReader:
         return UserType.BOTH
 
     def motivation(self, name: str) -> str:
-        """Return the multi-line text in the required field *name*, trimmed."""
+        """Return the text of the required field *name*, trimmed; it may have several lines."""
         given = self._required(name)
         text = (given or "").replace("\r\n", "\n").replace("\r", "\n").strip()
         if given is not None and not text:

@@ -51,7 +51,7 @@ class ReviewPages:
         self._review = review
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the routes of the pages of this class."""
+        """Return the routes of the pages of applications."""
         one = f"{QUEUE}/applications/{{application}}"
         yield get(QUEUE, self.queue, Access.SIGNED_IN)
         yield get(one, self.show, Access.SIGNED_IN)

@@ -420,7 +420,10 @@ class Reviews:
     async def record(
         self, action: str, subject: str, *, actor: sessions.Reviewer, **detail: str
     ) -> None:
-        """Log an administrator's action that other code then carries out.  Raises SessionEnded."""
+        """Record an administrator's action in the audit log, before it is done.
+
+        Raises SessionEnded.
+        """
         now = self.clock.now()
 
         def work(rows: AccountRows) -> None:

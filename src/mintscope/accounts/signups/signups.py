@@ -186,7 +186,7 @@ class Signups(AccountService):
 def forget(
     rows: AccountRows, signup_id: SignupId, action: str, actor: Actor, at: UnixMs, **detail: str
 ) -> None:
-    """Delete an application and its proofs, give up e-mails with these proofs, log *action*."""
+    """Delete an application with its links and codes, cancel its e-mails, and log *action*."""
     purpose = Purpose.CONFIRM_APPLICATION
     for draft in rows.emails.waiting_with(purpose, signup_id):
         rows.emails.update(draft.email_id, given_up_at=at, reason=DELETED)
@@ -232,7 +232,7 @@ class IssuedKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """The key to be issued for an application.
+    """The API key that is issued when an application secret is exchanged.
 
     key_nonce  the key is derived from this nonce and the application secret
     redeem     the hash of the redelivery key of the exchange; None: the exchange has none
@@ -285,7 +285,7 @@ class Exchanges(AccountService):
 
 
 def _expect_offerable(application: Application, *, is_repeated: bool) -> None:
-    """Raise the errors of `exchange` that are clear from *application*.
+    """Raise the error of an exchange for *application*, unless its key can be issued.
 
     is_repeated   whether the request may repeat an earlier exchange: KeyAlreadyExists is then not
                   raised

@@ -108,7 +108,6 @@ class SqlApplicationRows(Table[SignupId, KeptApplication]):
     def _part(
         self, state: ApplicationState | None, after: SignupId | None, limit: int, text: str
     ) -> list[Application]:
-        """Return the next applications for `page`; some may not contain *text*."""
         held = ""
         sought = tuple[str, ...]()
         if text:
@@ -136,7 +135,10 @@ class SqlApplicationRows(Table[SignupId, KeptApplication]):
 
 
 def _has(form: Form, text: str) -> bool:
-    """Return whether address, handles or motivation of *form* contain *text*, in any case."""
+    """Return whether the e-mail address, a handle or the motivation in *form* contains *text*.
+
+    Upper and lower case are not distinguished.
+    """
     texts = (form.email, form.telegram, form.twitter, form.motivation)
     return any(text.casefold() in (each or "").casefold() for each in texts)
 

@@ -201,7 +201,8 @@ class AccountCredits(AccountService):
         Return MoveDenied if the token has too few credits, or if another request used *key*.
 
         credit_count    None: all credits of the credit token
-        key             the Idempotency-Key, or None; a repetition with it moves nothing again
+        key             the Idempotency-Key, or None; a repetition with the same key returns the
+                        first move, and moves no more credits
         Raises          UserRemoved
         """
         key_hash = self.secrets.request_hash(key, user_id)
@@ -236,9 +237,9 @@ class AccountCredits(AccountService):
     ) -> Withdrawn | MoveDenied:
         """Move *credit_count* credits to a new credit token; None: all of them.
 
-        A repetition with the same *key* moves nothing again, and returns the same credit token.
-        Return MoveDenied if the account has too few credits, if another request used *key*, or if
-        *asked_by* has a cap.
+        A repetition with the same *key* returns the same credit token, and moves no further
+        credits.  Return MoveDenied if the account has too few credits, if another request used
+        *key*, or if *asked_by* has a cap.
 
         key         the Idempotency-Key, or None
         asked_by    the API key of the request; None: the user, for whom no cap applies
@@ -263,7 +264,6 @@ class AccountCredits(AccountService):
         *,
         is_capped: bool = False,
     ) -> Withdrawn | MoveDenied:
-        """Move credits as `withdraw` does, inside a transaction, with the Idempotency-Key *key*."""
         token = self.secrets.withdrawn_token(user_id, key)
         key_hash = self.secrets.request_hash(key, user_id)
         assert key_hash is not None, "there is a key"
@@ -321,9 +321,9 @@ class AccountCredits(AccountService):
         return await self.store.transact(keep)
 
     async def kept(self, user_id: UserId) -> Sequence[KeptToken]:
-        """Return the credit tokens that `keep` has made for the user and that still have credits.
+        """Return the credit tokens that hold credits moved out of the account before its deletion.
 
-        These are no longer part of the account.
+        Credit tokens that are spent are omitted.
         """
         return await self.store.read(lambda rows: self._kept(rows, user_id))
 
@@ -430,9 +430,10 @@ def notify_of_spending(rows: AccountRows, now: UnixMs) -> bool:
 
 
 def _reported_day(rows: AccountRows, user_id: UserId, now: UnixMs) -> int:
-    """Return today if an e-mail about today's spending was written, otherwise yesterday.
+    """Return the last day for which no spending e-mail is needed any more.
 
-    Days are numbered since 1970-01-01, in UTC.
+    This is today if an e-mail about today's spending was written, otherwise yesterday.  Days are
+    numbered since 1970-01-01, in UTC.
     """
     today = now // DAY_MS
     kept = rows.users.get(user_id)

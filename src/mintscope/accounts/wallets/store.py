@@ -124,7 +124,7 @@ class SqlCreditRows:
     ) -> CreditAccount:
         """Create the account of a credit token whose credits come from the account *root*.
 
-        The new account gets the root of *root*, or *root* itself if *root* has no root.
+        The new account stores its root: that of *root* or, if *root* has none, *root* itself.
         """
         return CreditAccount(self._db.execute(OPEN_ROOTED, (token_hash, hint, at, root)).get)
 
@@ -146,11 +146,11 @@ class SqlCreditRows:
         return bool(self._db.execute(UNDER_WAY, (user_id,)).get)
 
     def fold_days(self, before: UnixMs, entries_max: int) -> bool:
-        """Add up at most *entries_max* journal entries older than *before* for each kind of sum.
+        """Add up to *entries_max* journal entries older than *before* to each kind of total.
 
-        Spends and reversals are added up by account and day, all entries except spends by account,
-        and spends and reversals of users by account, day, key and endpoint.  Return whether more
-        entries may be left.
+        The totals are the credits spent by account and day, the credits received by account, and
+        the usage of users by account, day, key and endpoint.  Return whether more entries may be
+        left.
         """
         is_more = False
         for start, fold, fold_until in (
@@ -206,13 +206,13 @@ class SqlCreditRows:
             self._db.execute(SET_SPEND_LEVEL, (user_id, level, told_day))
 
     def take_overspent(self, since: int, limit: int) -> tuple[Sequence[Overspent], bool]:
-        """Compare up to *limit* due spend alerts with the spending of their accounts.
+        """Find the days on which accounts spent at least the level of their spend alert.
 
-        Return the unreported days on which accounts reached their levels, and whether more spend
-        alerts may be due.  A spend alert is due again when further spends of its account are added
-        up, or when its level is set.
+        At most *limit* alerts are compared.  Return the days without an e-mail about them, and
+        whether more alerts may have to be compared.  An alert is compared again when further spends
+        of its account are added up, or when its level is set.
 
-        since   the first day to compare
+        since   the first day to compare, counted from 1970-01-01
         """
         # This lock is taken first, as in `fold_days`, so that there is no deadlock.
         self._db.execute(statements.FOLD_FROM)
@@ -266,7 +266,7 @@ class SqlMoveRows:
 
 
 def no_hash(user_id: UserId) -> CredentialHash:
-    """Return the hash for the row of a user's account; no credential has this hash."""
+    """Return the value of the hash column for a user's credit account, which has no credential."""
     # 32 bytes, as the table requires of a hash.
     return CredentialHash(b"account of user".ljust(24, b"\0") + user_id.to_bytes(8))
 

@@ -48,7 +48,10 @@ class WalletPayment:
 
 
 def link_text(origin: str, user_id: UserId, username: str, wallet: Wallet) -> str:
-    """Return the text that a wallet signs to be linked; `write_text` adds the last line."""
+    """Return the text with which a wallet agrees to be linked, without its last line.
+
+    The last line has the expiry of the text and a nonce.
+    """
     return (
         f"{origin} wants you to sign in with your wallet to link it to an account, which can then"
         " read what the wallet has paid here. This costs nothing.\n"
@@ -66,9 +69,9 @@ class MoveKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CreditMove:
-    """A move of *credit_count* credits from *off* to *onto*.
+    """A move of *credit_count* credits from the account *off* to the account *onto*.
 
-    user_id    the user who requested the move, or who claimed the agent
+    user_id    the user who requested the move, or who took over the account of an agent
     key_hash   the hash of the request's Idempotency-Key; None: the request had none
     """
 

@@ -1,4 +1,4 @@
-"""The bodies under /v1/account."""
+"""Request and response bodies of the endpoints under `/v1/account`."""
 
 from typing import Annotated, Final
 

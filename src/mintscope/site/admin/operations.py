@@ -77,7 +77,7 @@ class OperationPages:
         self._review = review
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the routes of this group."""
+        """Return the routes of the pages of tracked tokens and of sales."""
         removal = f"{TOKENS}/{{mint}}/remove"
         yield get(TOKENS, self.show_tokens, Access.SIGNED_IN)
         yield post(TOKENS, self.add, Access.FRESH, keeps=("mint",))
@@ -255,7 +255,8 @@ CHANGEABLE: Final = {"confirm": {BackfillState.ESTIMATED}, "cancel": CAN_BE_CANC
 class BackfillPages:
     """Administrator pages for backfills; every action is recorded in the audit log, and then done.
 
-    The log is in another database: it may name an action that then failed, but it lacks none.
+    The log is in another database, so it may name an action that then failed, but no action is
+    missing.
     """
 
     def __init__(self, parts: OperationParts, review: Reviews) -> None:
@@ -264,7 +265,7 @@ class BackfillPages:
         self._review = review
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the routes of this group."""
+        """Return the routes of the page of backfills."""
         yield get(BACKFILLS, self.show, Access.SIGNED_IN)
         yield post(BACKFILLS, self.change, Access.FRESH, keeps=("mint", "days"))
 
@@ -359,7 +360,7 @@ class BackfillPages:
 
 
 def _mark(asks: Sequence[BackfillJob]) -> str:
-    """Return a short hash of the backfills *asks*, with which an open page asks for changes."""
+    """Return a short hash of *asks*, by which an open page learns whether the backfills changed."""
     return sha256(repr(asks).encode()).hexdigest()[:16]
 
 

@@ -64,7 +64,7 @@ class OverviewPages:
         self._review = review
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the routes of this group."""
+        """Return the route of the start page for administrators."""
         yield get(OVERVIEW, self.show, Access.SIGNED_IN)
 
     async def show(self, request: PageRequest) -> PageResponse:
@@ -226,7 +226,7 @@ class UserPages:
         self._review = review
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the routes of this group."""
+        """Return the routes of the pages of accounts, and of the page of the audit log."""
         removal = f"{USERS}/{{user}}/remove"
         yield get(USERS, self.list, Access.SIGNED_IN)
         yield get(removal, self.ask_remove, Access.FRESH)
@@ -291,7 +291,6 @@ class UserPages:
 
 
 def _place(rows: Sequence[object], before: int | None) -> dict[str, bool]:
-    """Return whether *rows* has more rows than one page, and whether this is the first page."""
     return {"has_more": len(rows) > PAGE_LENGTH, "is_first": before is None}
 
 

@@ -87,7 +87,7 @@ class MoneyPages:
     keys: ApiKeys
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the routes of this group."""
+        """Return the routes of the pages of payments and of one customer."""
         if self.history is not None:
             yield get(PAYMENTS, self.payments, Access.SIGNED_IN)
         yield get(CUSTOMER, self.customer, Access.SIGNED_IN)

@@ -75,7 +75,10 @@ class BundleChoice:
 
 
 def choice_of(request: PageRequest) -> BundleChoice:
-    """Return the choice in *request*.  Raises NotFound if the path has no valid bundle."""
+    """Return the bundle in the path of *request*, and the currency and recipient in its form.
+
+    Raises NotFound if the path has no valid bundle.
+    """
     try:
         bundle = parse_bundle(request.path_params["bundle"])
     except errors.InvalidBundle:
@@ -100,7 +103,7 @@ def token_of(choice: BundleChoice, priced: Sequence[PricedToken]) -> PricedToken
 
 
 def facts_of(choice: BundleChoice, priced: Sequence[PricedToken]) -> dict[str, Any]:
-    """Return the template values for *choice*; *amount* is None if there is no price."""
+    """Return the template values for a bundle and its price; *amount* is None without a price."""
     bundle = choice.bundle
     chosen = token_of(choice, priced)
     terms = chosen.token.terms
@@ -159,7 +162,7 @@ class BuyPages:
     origin: str
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the routes of this group."""
+        """Return the routes of the pages of purchases."""
         one = "/buy/{bundle}"
         yield get(one, self.show)
         yield post(f"{one}/terms", self.propose)
@@ -260,7 +263,10 @@ class BuyPages:
     async def _own_account(
         self, request: PageRequest, choice: BundleChoice
     ) -> CreditAccount | None:
-        """Return the account of the presented credit token, or of the signed-in user, if any."""
+        """Return the account of the credit token in the request, or of the signed-in user.
+
+        Return None if the visitor has neither.
+        """
         if choice.into is Into.TOP_UP:
             return await self.ledger.find(request.bearer)
         if request.session is None:

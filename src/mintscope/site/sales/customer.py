@@ -77,7 +77,10 @@ def shown(payment: KeptPayment, assets: Assets) -> ShownPayment:
 
 
 def place_in(text: str) -> Place | None:
-    """Return the position in a list that *text* encodes, or None if *text* is invalid."""
+    """Return the time and the signature in *text*, a cursor of the list of payments.
+
+    Return None if *text* is invalid.
+    """
     at, _, signature = text.partition(".")
     if not (at.isascii() and at.isdigit() and len(at) <= MOMENT_DIGITS_MAX):
         return None
@@ -86,7 +89,7 @@ def place_in(text: str) -> Place | None:
 
 
 def text_of_place(payment: KeptPayment) -> str:
-    """Return the position after *payment* in the form that `place_in` reads."""
+    """Return the cursor of the list after *payment*, as text: the time and the signature."""
     return f"{payment.begun_at}.{payment.signature}"
 
 
@@ -98,7 +101,7 @@ class PaymentPages:
         self._assets = assets
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the routes of this group."""
+        """Return the routes of the pages of payments."""
         yield get(PAGE, self.list, Access.SIGNED_IN)
         yield get("/credits/payments.csv", self.download, Access.SIGNED_IN)
         yield get(f"{PAGE}/{{signature}}", self.receipt, Access.SIGNED_IN)
@@ -120,7 +123,7 @@ class PaymentPages:
         return Page("sales/payments.html", facts)
 
     async def download(self, request: PageRequest) -> PageResponse:
-        """Return up to LINES_MAX payments, newest first, as a table for other programs."""
+        """Return up to LINES_MAX payments, newest first, as a CSV file."""
         before = place_in(request.query_params.text("before"))
         found = await self._found(request, _wallet(request), before, LINES_MAX)
         # In a thread, because LINES_MAX lines would delay other clients.
@@ -236,7 +239,7 @@ class WalletPages:
         self._assets = assets
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the routes of this group."""
+        """Return the routes of the pages of wallets."""
         yield get(WALLETS_PAGE, self.show, Access.SIGNED_IN)
         yield post(WALLETS_PAGE, self.link, Access.SIGNED_IN)
         yield post(f"{WALLETS_PAGE}/challenge", self.challenge, Access.SIGNED_IN)
@@ -296,7 +299,6 @@ class WalletPages:
 
 
 def _signed(text: str) -> bytes:
-    """Return the bytes of *text*, a signature in base58; NO_SIGNATURE if *text* is invalid."""
     try:
         with parsed_by_others():
             return bytes(Ed25519.from_string(text))
@@ -378,7 +380,7 @@ class UsagePages:
         self._credits = credits_
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the routes of this group."""
+        """Return the routes of the pages of usage."""
         yield get(USAGE_PAGE, self.show, Access.SIGNED_IN)
         yield get(f"{USAGE_PAGE}.csv", self.download, Access.SIGNED_IN)
 
@@ -400,7 +402,7 @@ class UsagePages:
         return Page("sales/usage.html", facts)
 
     async def download(self, request: PageRequest) -> PageResponse:
-        """Return the usage by day, key and endpoint as a table for other programs."""
+        """Return the usage by day, key and endpoint as a CSV file."""
         usage = await self._usage(request, _days(request))
         return TextFile("mintscope-usage.csv", "text/csv", _table(usage))
 

@@ -72,7 +72,7 @@ USED: Final = {
 
 
 def message_of(cause: Cause) -> PurchaseMessage:
-    """Return the message about a checkout that ended without credits."""
+    """Return the message for a customer whose purchase failed because of *cause*."""
     match cause:
         case Refused(reason=reason):
             return REFUSALS.get(reason, TEXTS["changed"])

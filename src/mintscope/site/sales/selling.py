@@ -58,7 +58,7 @@ class StatementPages:
         self._origin = origin
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the routes of this group."""
+        """Return the routes of the credit statement."""
         yield get(PAGE, self.show)
         yield post(f"{PAGE}/deposit", self.deposit, Access.SIGNED_IN)
         spending = f"{PAGE}/spend-alert"
@@ -108,7 +108,7 @@ class StatementPages:
         return Redirect(PAGE, notice="credits-deposited")
 
     async def download(self, request: PageRequest) -> PageResponse:
-        """Return the statement as a table for other programs."""
+        """Return the account's credit statement as a CSV file."""
         statement = await self._statement(request.user_id)
         return TextFile("mintscope-credits.csv", "text/csv", _table(statement))
 
@@ -180,11 +180,11 @@ class CreditSales:
     async def propose(
         self, bundle: Bundle, payer: Pubkey, key: str, asset: Mint, *, address: str
     ) -> Proposal | NotProposed:
-        """Build the payment for *bundle* in *asset*, for *payer* to sign; its quote is for *key*.
+        """Build the payment of *bundle* in *asset* that the wallet *payer* can sign.
 
         If the payment would not succeed, or cannot be simulated, return the reason.
 
-        key        redelivery key, created in the browser
+        key        redelivery key, created in the browser; only with it can the credits be fetched
         address    IP address of the client
         Raises     PriceUnavailable, and ServiceUnavailable if sales are closed
         """
@@ -230,7 +230,10 @@ class CreditSales:
         return replace(bundle_order(self.resource(bundle), bundle), key=key)
 
     def _paid(self, transaction: bytes) -> tuple[Terms, int]:
-        """Return the terms and the atoms of *transaction*; 0 atoms never match a quote."""
+        """Return the terms of the token that *transaction* pays, and the atoms that it transfers.
+
+        The atoms are 0 if the transaction is no valid payment.
+        """
         envelope = open_envelope(transaction)
         terms = self.merchant.facilitator.terms
         if isinstance(envelope, Refused):
@@ -265,11 +268,11 @@ class PricingPages:
     read_reference: Callable[[], Reference] | None
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the routes of this group."""
+        """Return the routes of the page of prices."""
         yield get("/pricing", self.show)
 
     async def show(self, _request: PageRequest) -> PageResponse:
-        """Show the current prices."""
+        """Show the current prices of credits and requests."""
         priced = [] if self.sales is None else await self.sales.priced()
         quoted = [each.quote.observed_at for _, each in priced if each is not None]
         facts: dict[str, Any] = {
@@ -302,7 +305,7 @@ class PricingPages:
 
 
 def _line(bundle: Bundle, priced: Sequence[PricedToken]) -> dict[str, Any]:
-    """Return the values of *bundle* in the table of prices."""
+    """Return the values of one row of the table of prices, for *bundle*."""
     return {
         "credits": bundle.credits,
         "discount_percent": bundle.discount_percent,

@@ -67,7 +67,7 @@ class Purchases:
         self._bought: Limiter = market.limits.limiter(limit)
 
     async def has(self, key: str) -> bool:
-        """Return whether *key* is bought; do not buy it."""
+        """Return whether the item of *key* is bought and still valid."""
         return not await self._bought.room(key)
 
     async def buy(self, user_id: UserId, key: str) -> bool:
@@ -140,7 +140,7 @@ class BacktestPages:
         self._purchases = Purchases(market, accounts, BOUGHT)
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the routes of this group."""
+        """Return the routes of the backtests of a token."""
         yield get(PATH, self.show, Access.SIGNED_IN)
         yield post(PATH, self.buy, Access.SIGNED_IN, refilled=tuple(FIRST))
 
@@ -194,7 +194,10 @@ class BacktestPages:
         return Redirect(asked.address, "backtest-bought" if is_bought else "no-credits")
 
     async def _run(self, asked: _Asked, now: UnixMs) -> TestedPast:
-        """Run the test.  Raises TokenNotFound, InsufficientData, DataStale, ServiceUnavailable."""
+        """Run the backtest.
+
+        Raises TokenNotFound, InsufficientData, DataStale, ServiceUnavailable.
+        """
         tip = await self._market.series.tip()
         age_ms = 0 if tip.follows_files else max(0, now - (tip.time or 0) * SECOND_MS)
         if self._market.is_stale(age_ms):
@@ -280,7 +283,7 @@ def asked_test(mint: Mint, values: Mapping[str, str], now: UnixMs) -> _Asked:
 
 
 def shown_test(asked: _Asked, past: TestedPast) -> Mapping[str, Any]:
-    """Return the results of a test as template values."""
+    """Return the results of a backtest as template values."""
     found = past.found
     width_s = FRAME_S[BY_NAME[asked.query.tf]]
     candles = [

@@ -26,7 +26,10 @@ class PoolShown(NamedTuple):
 
 
 async def read_pools(series: SeriesReader, mint: Mint) -> Sequence[PoolShown]:
-    """Return up to POOLS_SHOWN pools of *mint*, by falling weight; empty without a final price."""
+    """Return up to POOLS_SHOWN pools of *mint*, those that decide its price most first.
+
+    The result is empty if *mint* has no final price.
+    """
     kept = await series.pools(mint, DAY_SPANS_S)
     if kept is None or kept.standing is None or kept.time is None:
         return []

@@ -274,7 +274,12 @@ class TokensQuestion(msgspec.Struct, frozen=True, kw_only=True):
         return f"{path}?{query}" if query else path
 
     def of_list(self, watched: list[Mint] | None, now: UnixS) -> ListQuestion:
-        """Return the query for the list as of *now*; *watched* is the reader's watchlist."""
+        """Return these search settings as a query for the list of tokens.
+
+        watched   mints of the reader's watchlist, to which the list is limited if the reader chose
+                  so
+        now       time from which the least age of the tokens is counted
+        """
         age_s = next(each.amount for each in AGES if each.value == self.age)
         return ListQuestion(
             text=self.text,
@@ -364,7 +369,10 @@ def flaws_of_limits(query: FormData) -> Mapping[str, str]:
 
 
 def with_limits(asked: TokensQuestion, query: FormData) -> TokensQuestion:
-    """Return *asked* with the limits in the form as conditions; its condition must be valid."""
+    """Return *asked* with the lowest and highest values entered in the form added to its condition.
+
+    The condition of *asked* must be valid.
+    """
     limits = []
     for name, (_, condition, factor) in LIMITS.items():
         number = read_number(query.line(name))
@@ -522,7 +530,7 @@ class SearchPages:
         self._names = NearNames()
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the routes of this group."""
+        """Return the route of the search."""
         yield get(PATH, self.find)
 
     async def find(self, request: PageRequest) -> PageResponse:
@@ -546,9 +554,11 @@ class SearchPages:
         return meant or Redirect(f"/tokens?{urlencode({'q': name})}")
 
     async def meant(self, name: str) -> Redirect | None:
-        """Return a redirect to SOL if *name* is one of its names, or to the list for a near name.
+        """Return a redirect for a search for *name*: to SOL, or to the list for a similar name.
 
-        A near name is a known name one typo away.  Return None if *name* has no near name.
+        A search for a name of SOL redirects to the page of SOL; a search for a text that is one
+        typo away from a known name redirects to the list for that name.  Return None for other
+        texts.
         """
         if name.casefold() in ALSO:
             return Redirect(f"/token/{ALSO[name.casefold()]}")

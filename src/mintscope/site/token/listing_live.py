@@ -67,10 +67,11 @@ class LiveLists:
     _cells: dict[Mint, Sequence[str]] = field(default_factory=dict, init=False)
 
     async def open(self, request: PageRequest) -> PageResponse:
-        """Return the stream of a list; `seen` identifies the state that the page already shows.
+        """Open the event stream of the list page whose search and sorting are in the query.
 
-        Return no content if too many pages are open, or if a visitor requests a watchlist.
-        Raises BadRequest, NotFound, RateLimited and ServiceUnavailable.
+        The query's `seen` identifies the state that the page already shows.  Return no content if
+        too many pages are open, or if a visitor who is not signed in requests a watchlist.  Raises
+        BadRequest, NotFound, RateLimited and ServiceUnavailable.
         """
         asked = listing.expect_condition(listing.question_of(request.query_params))
         watched = await self.watching.mints(request.session) if asked.is_watched else None
@@ -189,7 +190,7 @@ class TokensPages:
         self._live = LiveLists(self.market, self.lines, self.watching, pages)
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the routes of this group."""
+        """Return the routes of the list of tokens."""
         yield get(PATH, self.show)
         yield get(f"{PATH}.csv", self.download)
         yield get(f"{PATH}/events", self._live.open)

@@ -1,7 +1,7 @@
-"""Open pages of tokens: broadcast reports, candles and swaps, and changes of the list entry.
+"""Live updates of open token pages: reports, candles, swaps, and the token's row of the list.
 
 A report has no volumes, and no open price of its candles.  After each report, the newest candles
-and swaps of its token are therefore read, once for all of the token's pages.  The token's entry in
+and swaps of its token are therefore read, once for all of the token's pages.  The token's row in
 the list is sent after each update of the list, because its numbers also change with time.
 """
 
@@ -75,7 +75,6 @@ class LivePages:
         outlet: Outlet,
         _macros: Macros,
     ) -> None:
-        """Send changes until the page is closed."""
         streams = self._market.streams
         missed = await self._missed(mint, width, since)
         channel = self._channel(mint)
@@ -98,14 +97,13 @@ class LivePages:
                 del self._channels[mint]
 
     def _channel(self, mint: Mint) -> Channel[Width]:
-        """Return the channel for the pages of *mint*; create it if necessary."""
         channel = self._channels.get(mint)
         if channel is None:
             channel = self._channels[mint] = Channel(partial(self._look, mint), PAUSE_S)
         return channel
 
     async def _missed(self, mint: Mint, width: Width, since: str) -> Sequence[ChartPoint]:
-        """Return the candles of the chart if the page has missed any since *since*, else ()."""
+        """Return the newest candles if the page may have missed one since *since*, else ()."""
         if not since.isascii() or not since.isdigit() or len(since) > TIME_DIGITS_MAX:
             return ()
         newest = await self._reading.newest(mint, width)
@@ -127,7 +125,10 @@ class LivePages:
         return {frame: News(event, event) for frame, event in events.items()}
 
     async def _look_at_list(self, mints: Collection[Mint]) -> Mapping[Mint, News]:
-        """Return events with list entries, of all *mints* for a new list, else of unsent mints."""
+        """Return the tokens' rows of the list as events.
+
+        If the list is not new, only unsent rows.
+        """
         try:
             listed = self._market.lists.newest()
         except ServiceUnavailable:  # the list is still loading
@@ -158,7 +159,7 @@ def _figures_event(line: ListLine) -> bytes:
 
 
 async def _renew(stream: EventStream, may_see: MaySee) -> None:
-    """Continue *stream* for another period, or close it if its view has ended."""
+    """Continue *stream* for another period, or close it if the view of the token has ended."""
     if await may_see():
         stream.begin_period()
     else:

@@ -56,7 +56,7 @@ TAKEN: Final = Limit(name="free views that last", count=1, window_s=VIEW_S)
 
 
 class Admission(Enum):
-    """The reason why a page shows its numbers; NONE means that it does not show them."""
+    """The reason why a visitor sees the numbers of a token; NONE: they are hidden."""
 
     FREE = auto()  # free for all visitors
     ALLOWED = auto()  # admitted by a free view
@@ -65,7 +65,7 @@ class Admission(Enum):
 
 
 class Views:
-    """Admits visitors to token pages, by free views and by views that were bought."""
+    """Decides whether a visitor may see the numbers of a token, by free and bought views."""
 
     def __init__(self, market: MarketParts, accounts: AccountCredits) -> None:
         self._market = market
@@ -75,7 +75,7 @@ class Views:
         self._free = FreeViews.of(market.free_views_per_day, make)
 
     async def admit(self, request: PageRequest, mint: Mint) -> Admission:
-        """Return the admission to the page of *mint*; use up a free view if necessary."""
+        """Return why the client may see the numbers of *mint*; use up a free view if necessary."""
         admission = await self.standing(request, mint)
         if admission is not Admission.NONE or self._market.free_views_per_day == 0:
             return admission
@@ -92,7 +92,7 @@ class Views:
         return min([await window.room(key) for window, key in windows])
 
     async def standing(self, request: PageRequest, mint: Mint) -> Admission:
-        """Return the current admission of *request* to the page of *mint*; use up no free view."""
+        """Return why the client may see the numbers of *mint*; use up no free view."""
         if self._market.is_free(mint):
             return Admission.FREE
         session = request.session
@@ -144,7 +144,10 @@ class UntrackedTokens:
         self._tracks = make(day) if market.tracks_per_day else None
 
     async def page(self, request: PageRequest, asked: str) -> Page:
-        """Return the page for *asked*, a text that is no tracked mint, or one without data yet."""
+        """Return a page, with status 404, that says why there are no numbers for *asked*.
+
+        *asked* is no mint, or its mint is not tracked, or it has no data yet.
+        """
         try:
             mint = parse_mint(asked)
         except errors.InvalidTokenAddress:
@@ -296,7 +299,10 @@ class _Known:
         return [*names_in_words(facts, larger, namesakes), *facts_in_words(facts, self.now)]
 
     def _ui_multiplier(self) -> str | None:
-        """Return the UI multiplier that wallets use, as text, or None if there is none."""
+        """Return the factor by which wallets multiply balances of the token, as text.
+
+        Return None if the mint does not have the extension Scaled UI Amount.
+        """
         scaled = None if self.facts is None else self.facts.scaled_ui_amount
         return None if scaled is None else multiplier_shown(scaled.at(self.now))
 
@@ -319,7 +325,7 @@ class TokenPages:
         self._pictures = Pictures(self.market.limits) if has_rasteriser() else None
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the routes of this group."""
+        """Return the routes of the page of a token."""
         yield get(PATH, self.show)
         yield post(f"{PATH}/view", self.buy, Access.SIGNED_IN)
         yield post(f"{PATH}/track", self.track, Access.SIGNED_IN)
@@ -360,7 +366,7 @@ class TokenPages:
         return replace(shown, facts={**shown.facts, "free_left": left, "free_per_day": per_day})
 
     async def buy(self, request: PageRequest) -> PageResponse:
-        """Spend a credit on a view, if there is something to show."""
+        """Buy a view of a token for a credit, unless its report is unavailable."""
         mint = request.mint
         width = _width(request)
         try:

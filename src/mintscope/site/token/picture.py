@@ -135,7 +135,6 @@ def _grid(points: Sequence[ChartPoint], width_s: int) -> Iterator[Markup]:
 
 
 def _filled(points: Sequence[ChartPoint], axis: Axis) -> Markup:
-    """Return the line of the last price, or "" if `is_filled` is false."""
     if not is_filled(points, axis):
         return Markup("")
     pane = price_pane(points, *PRICES)

@@ -51,10 +51,10 @@ EMA: Final = 9
 
 
 def thin_span(points: Sequence[ChartPoint], width_s: int) -> str | None:
-    """Return the span of the last nine candles as text, such as `9 days`.
+    """Return the time that the last nine candles cover as text, such as `9 days`, if it is long.
 
-    Spans without trades have no candle, so nine 1-hour candles can span nine days.  Return None
-    if trades are not that rare, or if there are fewer candles.
+    Times without trades have no candle, so nine 1-hour candles can cover nine days.  Return None if
+    candles follow each other more closely, or if there are fewer than nine.
     """
     if len(points) < EMA:
         return None
@@ -114,7 +114,7 @@ class IndicatorRow(NamedTuple):
 
 
 class Share(NamedTuple):
-    """The buy share of a window; *value* is None if the window has no trades."""
+    """The share of buys in a window of time; *value* is None if there were no trades."""
 
     field: str
     name: str
@@ -247,7 +247,7 @@ def shown_report(
     swaps: Sequence[LoggedSwap],
     width: Width,
 ) -> dict[str, Any]:
-    """Return the template values of the report."""
+    """Return the template values that show the numbers of a token on its page."""
     report = aged.report
     points = drawn.points
     levels = levels_of(aged.report, width)
@@ -330,7 +330,7 @@ def _described(points: Sequence[ChartPoint], width: Width) -> str:
 
 
 def shown_swaps(swaps: Sequence[LoggedSwap]) -> Iterator[ShownSwap]:
-    """Yield *swaps* as table rows; swaps without logged details are skipped."""
+    """Yield *swaps* as table rows; swaps whose amounts and signature are unknown are skipped."""
     for one in swaps:
         swap = one.swap
         detail = one.swap.detail

@@ -37,7 +37,6 @@ class NearNames:
         return min(near)[1] if near else None
 
     def _names(self, listed: ListedTokens) -> dict[int, list[tuple[int, bytes, str]]]:
-        """Return rank, search form and text of the names, by length of the search form."""
         minute = (listed.folded.time or 0) // MINUTE_S
         if minute != self._minute:
             by_length: dict[int, list[tuple[int, bytes, str]]] = {}
