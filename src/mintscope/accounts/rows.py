@@ -115,7 +115,7 @@ class AccountService:
         return kept.application if kept is not None and is_right else None
 
     async def find_proof(self, text: str, purpose: Purpose) -> EmailProof | None:
-        """Return the proof of the link that ends with *text*.
+        """Return the database row of the link that ends with *text*.
 
         Return None if the link is invalid, was used, has expired, or is not for *purpose*.
         """
@@ -156,7 +156,10 @@ def expect_user(rows: AccountRows, user_id: UserId) -> User:
 def use_proof(
     proofs: SqlProofRows, proof_id: ProofId, purpose: Purpose, at: UnixMs
 ) -> EmailProof | None:
-    """Use up and return a proof; None if it is no longer valid for *purpose*."""
+    """Mark the link or code *proof_id* as used, and return it.
+
+    None if no longer valid for *purpose*.
+    """
     proof = proofs.get(proof_id)
     if proof is None or not proof.is_good(purpose, at):
         return None

@@ -120,7 +120,7 @@ class AccountSecrets:
         return make_api_key(drawn[: CredentialKind.API_KEY.entropy_bytes])
 
     def link_of(self, nonce: bytes) -> str:
-        """Return the text in the link of the proof with *nonce*: 43 characters, safe in a path."""
+        """Derive the secret in an e-mailed link from its *nonce*: 43 characters, safe in a path."""
         drawn = hmac.digest(self.mail, b"link" + nonce, "sha256")
         return urlsafe_b64encode(drawn).rstrip(b"=").decode()
 

@@ -147,7 +147,7 @@ class Purpose(StrEnum):
 
     @property
     def lifetime_ms(self) -> int:
-        """The lifetime of a proof for this purpose, in milliseconds."""
+        """The milliseconds for which a link or code for this purpose is valid."""
         return {
             Purpose.CONFIRM_APPLICATION: 72 * HOUR_MS,
             Purpose.VERIFY_EMAIL: 24 * HOUR_MS,
@@ -207,7 +207,7 @@ class ProofChanges(TypedDict, total=False):
 
 
 def link_text(proof_id: ProofId, link: str) -> str:
-    """Return the last path segment of an e-mailed link: its proof's number, a dot, and *link*."""
+    """Return the end of an e-mailed link: its number, a dot, and its secret *link*."""
     return f"{proof_id}.{link}"
 
 

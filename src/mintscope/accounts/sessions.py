@@ -1,9 +1,9 @@
 """The rights of a session, and the recovery of an account by its owner.
 
-`announce` reports changes such as a new key, password or second factor to the owner, in an e-mail
-with an undo link that is valid for a week.  The link undoes the changes that `end_since` lists, if
-they were made since the session of the reported change began.  It also restores the address that
-the e-mail was sent to, and lets the owner set a new password.
+A change such as a new key, password or second factor is reported to the owner in an e-mail with an
+undo link that is valid for a week.  The link undoes this change, and others of that kind that were
+made since the session of the reported change began.  It also restores the address that the e-mail
+was sent to, and lets the owner set a new password.
 """
 
 from collections.abc import Iterator
@@ -201,8 +201,9 @@ def expect_removable(rows: AccountRows, user: User) -> None:
 def remove_user(rows: AccountRows, user_id: UserId, reviewer: Reviewer, at: UnixMs) -> None:
     """Remove an account.
 
-    Raises    NotPossible if there is no such account, or if `expect_removable` raises it;
-              SessionEnded if the session of *reviewer* has ended or its person is no administrator
+    Raises    NotPossible if there is no such account, if it is the last administrator's, or if a
+              payment of its user is in progress; SessionEnded if the session of *reviewer* has
+              ended or its person is no administrator
     """
     actor = expect_administrator(rows, reviewer)
     kept = rows.users.get(user_id)

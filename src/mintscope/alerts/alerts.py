@@ -458,7 +458,7 @@ class AlertWriter:
         return await self.store.read(lambda rows: rows.lease.standing())
 
     async def revisions(self, after: SignalId) -> Mapping[SignalId, int]:
-        """Return the revisions of up to COMPARED_AT_ONCE evaluated alerts that follow *after*."""
+        """Return the revisions of up to COMPARED_AT_ONCE active alerts above the ID *after*."""
         return await self.store.read(lambda rows: rows.signals.revisions(after, COMPARED_AT_ONCE))
 
     async def some(self, wanted: Sequence[SignalId]) -> tuple[Sequence[Alert], Sequence[SignalId]]:

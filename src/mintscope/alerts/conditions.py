@@ -128,8 +128,9 @@ class Tracks:
             self._free.append(track.row)
 
     def apply(self, event: Event) -> list[Mint]:
-        """Apply the next *event*; return the tracked mints that traded.  Run `reach` next.
+        """Apply the next *event*; return the tracked mints that traded.
 
+        Call `reach` afterwards, to track the mints that have waited for this event.
         Raises LogTrimmed if the position of *event* is not the one after `seq`.
         """
         if event.seq != self.seq + 1:
@@ -341,7 +342,7 @@ class RuleState(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The state of a rule between two reports.
 
     side    for a rule with a level, the side of the value; None: it is not known yet
-    marks   for changes_by, the marks that can still have the lowest or highest value of the window
+    marks   for changes_by, the parts of the window that can still have its lowest or highest value
     """
 
     side: RuleSide | None = None

@@ -365,9 +365,9 @@ class Evaluation:
             yield from self._look_with(mint, watching, now)
 
     def outcome(self, since_seq: int, *, with_idle: bool) -> Outcome:
-        """Return the results to store; they stay here until `written` is called.
+        """Return the results to store; they are kept until `written` is called.
 
-        with_idle   whether to store that bases of mints that did not trade are valid as of now
+        with_idle   whether to store that the states of mints that did not trade are valid as of now
         """
         return Outcome(
             since_seq=since_seq,

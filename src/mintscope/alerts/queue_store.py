@@ -271,7 +271,7 @@ class SqlQueueRows:
         return found
 
     def note(self, reported: Mapping[FiringId, WebhookOutcome]) -> None:
-        """Store the outcomes *reported*, except *due_at*, which `schedule` sets for the alert."""
+        """Store the outcomes *reported*, except the times of next attempts."""
         self._db.executemany(
             NOTE,
             [

@@ -345,7 +345,7 @@ class SqlAlertRows(Table[SignalId, Alert]):
         return super().delete(signal_id)
 
     def crowd(self, mint: Mint) -> Crowd:
-        """Return the number of evaluated alerts and mints, and whether *mint* is one of them."""
+        """Return the number of active alerts and of their mints, and whether *mint* is included."""
         signals, mints, has_mint = self._db.execute(CROWD, (mint,)).get
         return Crowd(signals, mints, bool(has_mint))
 
@@ -419,7 +419,7 @@ DROP: Final = "DELETE FROM signal_base WHERE mint = ?"
 
 
 class SqlLeaseRows:
-    """Stores the lease and progress of the evaluation, and bases of mints, in one transaction."""
+    """Stores which process evaluates alerts, its progress, and states of mints for a restart."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -453,7 +453,7 @@ class SqlLeaseRows:
         self._db.execute(TOUCH)
 
     def bases(self) -> Sequence[MintBase]:
-        """Return the stored bases of mints, from which an evaluation restarts."""
+        """Return the stored states of mints, from which an evaluation restarts."""
         found = self._db.execute(BASES)
         return [MintBase(Mint(mint), seq, bytes(packed)) for mint, seq, packed in found]
 
@@ -466,7 +466,7 @@ class SqlLeaseRows:
         self._db.executemany(MOVE, [(seq, mint) for mint, seq in seqs.items()])
 
     def drop_bases(self, mints: Sequence[Mint]) -> None:
-        """Delete the bases of *mints*."""
+        """Delete the stored states of *mints*."""
         self._db.executemany(DROP, [(mint,) for mint in mints])
 
 

@@ -74,7 +74,10 @@ NOTHING: Final = msgspec.Raw(b"null")
 
 
 class Update(msgspec.Struct, frozen=True):
-    """The type Update of the Bot API; *message* is decoded when the bot answers the update."""
+    """An update, such as a new message: the type Update of Telegram's Bot API.
+
+    message   decoded when the bot answers the update
+    """
 
     update_id: int
     message: msgspec.Raw = NOTHING

@@ -42,7 +42,7 @@ class _Drawn(NamedTuple):
 
 
 class LiveFront:
-    """Reads the state of SOL and the movers, and sends both to open pages."""
+    """Reads SOL and the tokens that moved most, and sends both to open front pages."""
 
     def __init__(self, market: MarketParts, lines: TokenLines, pages: OpenPages) -> None:
         self._market = market
@@ -53,7 +53,10 @@ class LiveFront:
         self._newest: _Drawn | None = None
 
     async def facts(self) -> dict[str, Any]:
-        """Return the template values; unknown values are None."""
+        """Return the template values of the live part of the front page.
+
+        Unknown values are None.
+        """
         return {
             "sol": await self._sol.read(),
             "movers": await self._movers(),

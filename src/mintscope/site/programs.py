@@ -34,12 +34,12 @@ class EndpointExample(msgspec.Struct, frozen=True):
 
 
 class ProgramTexts(msgspec.Struct, frozen=True):
-    """The texts of all examples.
+    """The texts of all example programs in the documentation.
 
     endpoints   by slug of the endpoint
     guides      by slug of the guide, then by name of the example
     index       by name, for the index of the documentation
-    pages       by name of the page, then by key of NAMES
+    pages       by page ("front" or "token"), then by client ("curl", "python" or "mcp")
     """
 
     endpoints: Mapping[str, EndpointExample]

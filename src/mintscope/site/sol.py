@@ -1,6 +1,6 @@
-"""SOL and the market as shown on pages.
+"""SOL and the other market data that pages show.
 
-SOL is drawn once per slot, for all readers.
+The numbers of SOL are rendered once per slot, for all readers.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -82,7 +82,7 @@ REPORT: Final = msgspec.json.Decoder(TokenReport)
 
 
 class SolNow(NamedTuple):
-    """The state of SOL as of *slot*, as pages show it.
+    """The price and other numbers of SOL as of *slot*, as pages show them.
 
     change    price change within the last hour, as a fraction; None if unknown
     written   some values of the report, in JSON as in the API

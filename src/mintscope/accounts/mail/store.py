@@ -74,11 +74,14 @@ class SqlProofRows(Table[ProofId, EmailProof]):
         return self._first(condition, purpose, subject)
 
     def insert(self, new: NewProof) -> ProofId:
-        """Add a proof."""
+        """Add a link or code to send by e-mail."""
         return self._add(asdict(new) | {"expires_at": new.expires_at})
 
     def use_up(self, purpose: Purpose, subject: int, at: UnixMs, *, since: UnixMs = EVER) -> None:
-        """Use up the proofs for *purpose* about *subject* that were created at *since* or later."""
+        """Invalidate unused links and codes for *purpose* about *subject*.
+
+        since   only those that were made at this time or later
+        """
         self._db.execute(USE_UP, (purpose, subject, at, since))
 
     def forget(self, purpose: Purpose, subject: int) -> None:
@@ -125,7 +128,11 @@ class SqlEmailRows(Table[EmailId, Draft]):
     def tell_owner(
         self, owner: User, kind: EmailKind, facts: Mapping[str, str], at: UnixMs
     ) -> None:
-        """Write an e-mail to *owner* about a change in the account, if `may_write` allows it."""
+        """Write an e-mail to *owner* about a change in the account.
+
+        If the address is not verified, at most UNVERIFIED_MAX e-mails of a kind are written in a
+        day.
+        """
         if self.may_write(owner, kind, at):
             self.insert(kind, owner.email, facts, None, at)
 

@@ -330,8 +330,8 @@ class AccountCredits(AccountService):
     def expect_kept(self, user_id: UserId, seen: int) -> Callable[[AccountRows], None]:
         """Return a function that raises CreditsLeft if a deletion would lose credits of the user.
 
-        A deletion would lose the credits of the account, and of kept tokens with a number above
-        *seen*, which the user has not seen yet.
+        It would lose the credits of the account, and those moved to a credit token that the user
+        was not shown yet: one with a number above *seen*.
         """
 
         def expect(rows: AccountRows) -> None:

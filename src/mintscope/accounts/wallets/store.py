@@ -246,10 +246,10 @@ class SqlMoveRows:
         return next(int(balance) for account, balance in held if account == off)
 
     def move(self, move: CreditMove) -> None:
-        """Move the credits, and store *move*.
+        """Move the credits from one account to the other, and store *move*.
 
-        If no credits are left in `move.off`, its purchases are moved to `move.onto`, too, except in
-        a withdrawal.
+        If no credits are left in `move.off`, the payments that name it as the holder of their
+        credits name `move.onto` instead, except after a withdrawal.
         """
         off = self._db.execute(ENTER, (move.off, "rotate", -move.credit_count, move.at)).get
         onto = self._db.execute(ENTER, (move.onto, "rotate", move.credit_count, move.at)).get

@@ -75,7 +75,10 @@ class Views:
         self._free = FreeViews.of(market.free_views_per_day, make)
 
     async def admit(self, request: PageRequest, mint: Mint) -> Admission:
-        """Return why the client may see the numbers of *mint*; use up a free view if necessary."""
+        """Return the reason for which a client may see the numbers of *mint*, if any.
+
+        A free view is used up if necessary.
+        """
         admission = await self.standing(request, mint)
         if admission is not Admission.NONE or self._market.free_views_per_day == 0:
             return admission
@@ -92,7 +95,10 @@ class Views:
         return min([await window.room(key) for window, key in windows])
 
     async def standing(self, request: PageRequest, mint: Mint) -> Admission:
-        """Return why the client may see the numbers of *mint*; use up no free view."""
+        """Return the reason for which a client may see the numbers of *mint*, if any.
+
+        No free view is used up.
+        """
         if self._market.is_free(mint):
             return Admission.FREE
         session = request.session
