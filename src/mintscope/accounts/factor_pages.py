@@ -56,7 +56,7 @@ class FactorPages:
         return Redirect(f"{FACTORS}/app")
 
     async def confirm_app(self, request: PageRequest) -> PageResponse:
-        """Add the app as a factor; if it is the first factor, show the recovery codes once."""
+        """Add the authenticator app as a second factor; show recovery codes if it is the first."""
         try:
             codes = await self._factors.confirm_app(request.signed_in, request.form.line("code"))
         except WrongCode:

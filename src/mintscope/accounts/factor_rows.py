@@ -152,7 +152,7 @@ class RecoveryCode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewPasskey:
-    """A passkey to store; *public_key* is in COSE form, *sign_count* is the device's counter."""
+    """A passkey to store; *public_key* is in COSE form, *sign_count* counts its signatures."""
 
     credential_id: bytes
     public_key: bytes

@@ -133,7 +133,7 @@ class People(AccountService):
     async def session(self, cookie: str) -> Session | None:
         """Return the session of *cookie*; None if there is none, or if it has ended.
 
-        The time of this use of the session is stored if `Lifetimes.is_to_be_noted` requires it.
+        The time of this use of the session is stored if the last stored use is too old.
         """
         # No such cookie was ever handed out, so the store is not asked.
         if len(cookie) != COOKIE_LENGTH or not cookie.isascii():
@@ -341,7 +341,10 @@ class People(AccountService):
         return await self.store.read(lambda rows: _claimable(rows, session.user))
 
     async def request_claim(self, session: Session, agent: UserId) -> bool:
-        """E-mail a claim link, if the limits allow; return False if *agent* is not claimable."""
+        """E-mail a claim link, if the limits allow.
+
+        Return False if the person cannot claim *agent*.
+        """
         if agent not in {user.user_id for user in await self.claimable(session)}:
             return False
         now = self.clock.now()

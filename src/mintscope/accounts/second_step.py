@@ -145,10 +145,10 @@ class SecondStep(AccountService):
             return cookie if await self._transact(enter) else None
 
     async def proof_question(self, session: Session) -> PasskeyQuestion | None:
-        """Return a request for a signature by a passkey of the person, as a proof in *session*.
+        """Return a request for a signature by a passkey, to confirm again who uses *session*.
 
-        Each passkey can answer the request once, within ten minutes.  Return None if the person has
-        no passkeys, or if this site does not use passkeys.
+        Each passkey of the person can answer the request once, within ten minutes.  Return None if
+        the person has no passkeys, or if this site does not use passkeys.
         """
         if self.verifier is None:
             return None

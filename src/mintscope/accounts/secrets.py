@@ -125,7 +125,7 @@ class AccountSecrets:
         return urlsafe_b64encode(drawn).rstrip(b"=").decode()
 
     def code_of(self, nonce: bytes) -> str:
-        """Return the code in the e-mail whose proof has *nonce*: eight digits."""
+        """Derive the eight-digit code that an e-mail shows from the *nonce* of its proof."""
         drawn = hmac.digest(self.mail, b"code" + nonce, "sha256")
         # 128 bits, so that the remainder prefers no code noticeably.
         return f"{int.from_bytes(drawn[:16]) % 10**CODE_DIGITS:0{CODE_DIGITS}d}"
@@ -187,11 +187,14 @@ class AccountSecrets:
         return hmac.digest(self.factor, f"challenge {use}\n{text}".encode(), "sha256")
 
     def is_link_of(self, nonce: bytes, link: str) -> bool:
-        """Return, in constant time, whether *link* belongs to *nonce*."""
+        """Return, in constant time, whether *link* is the secret that belongs to *nonce*.
+
+        The secret is the second part of an e-mailed link.
+        """
         return _are_same(self.link_of(nonce), link)
 
     def is_code_of(self, nonce: bytes, code: str) -> bool:
-        """Return, in constant time, whether *code* belongs to *nonce*."""
+        """Return, in constant time, whether *code* is the code of the e-mail with *nonce*."""
         return _are_same(self.code_of(nonce), code)
 
     def csrf_of(self, cookie: str) -> str:

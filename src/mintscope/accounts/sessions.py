@@ -185,7 +185,7 @@ def expect_administrator(rows: AccountRows, reviewer: Reviewer) -> Actor:
 
 
 def expect_removable(rows: AccountRows, user: User) -> None:
-    """Raise NotPossible for the last administrator, or if a payment of *user* is in progress."""
+    """Raise NotPossible if *user* is the last administrator, or has a payment in progress."""
     if rows.credits.is_paid_for(user.user_id):
         raise NotPossible(
             f"{user.username} has a payment in progress. Its outcome is usually known within three"

@@ -427,7 +427,7 @@ OF_ACCOUNT: Final = """id IN (
 
 
 class SqlEventRows(Table[int, Event]):
-    """Return the eight-digit code that the e-mail shows whose proof has *nonce*."""
+    """The audit log, inside one transaction."""
 
     NAME = "account_event"
     COLUMNS = Columns(Event, "account_event")

@@ -84,7 +84,10 @@ class AlertRule:
 
     @property
     def rule(self) -> Rule:
-        """The rule to evaluate; if the alert compares two fields, its level changes over time."""
+        """The rule to evaluate.
+
+        If the alert compares two fields, each evaluation sets its level.
+        """
         return Rule(
             kind=CROSSING[self.direction] if self.compared is not None else self.kind,
             level=self.level,

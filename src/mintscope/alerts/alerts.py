@@ -291,7 +291,10 @@ class Alerts:
         return changed if isinstance(changed, Alert) else None
 
     async def of_link(self, link: str) -> Alert | None:
-        """Return the alert of *link*; None if the link is invalid or the alert was deleted."""
+        """Return the alert that the pause link *link* names.
+
+        Return None if the link is invalid or the alert was deleted.
+        """
         number, _, proof = link.partition(".")
         if not (number.isascii() and number.isdigit() and len(number) < NUMBER_DIGITS_MAX):
             return None

@@ -211,7 +211,7 @@ class Tracks:
                 track.base = msgspec.structs.replace(track.base, seq=seq)
 
     def reach(self) -> Iterator[Mint]:
-        """Track the mints whose loaded state the log has reached; yield those newly tracked."""
+        """Track loaded mints whose log position is reached; yield those that are newly tracked."""
         for mint, loaded in list(self._ahead.items()):
             if loaded.seq > self.seq:
                 continue
@@ -331,7 +331,10 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Mark(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Lowest and highest value in one part of a window; *part*: Unix time // length of a part."""
+    """The lowest and the highest value in one part of a time window.
+
+    part   number of the part: Unix time // length of a part
+    """
 
     part: int
     low: float

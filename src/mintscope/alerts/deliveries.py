@@ -180,7 +180,10 @@ class DueWebhook(NamedTuple):
 
 
 class DeliveryBatch(NamedTuple):
-    """A batch of webhooks of one alert; *failures*: how many batches in a row failed before it."""
+    """A batch of webhooks of one alert.
+
+    failures   the number of batches of the alert in a row that failed before this one
+    """
 
     signal_id: SignalId
     user_id: UserId
@@ -209,7 +212,7 @@ class Attempt(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """A batch, and the outcome of each of its webhooks."""
+    """A batch of webhooks that were tried, and the outcome of each of them."""
 
     batch: DeliveryBatch
     attempts: Sequence[Attempt]

@@ -330,8 +330,8 @@ class Evaluation:
     def can_go_on(self, tip: LogTip) -> bool:
         """Return whether the evaluation can continue at `looked_until`.
 
-        It can if some alert has a state, and if *tip*, the newest position of the log, is not
-        before `looked_until`.
+        It can if some alert was evaluated before, and if the log, whose newest position is *tip*,
+        has reached `looked_until`.
         """
         return len(self._new) < len(self._watched) and self.looked_until <= tip.seq
 

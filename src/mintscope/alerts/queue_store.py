@@ -186,7 +186,7 @@ class SqlQueueRows:
         return bool(self._db.execute(IS_DUE, (self.time(now),)).get)
 
     def time(self, now: UnixMs) -> UnixMs:
-        """Return the time of the shared clock for the time *now* of this process's clock."""
+        """Convert *now*, a time of this process's clock, to the clock that all processes share."""
         return UnixMs(now - ahead_ms(self._db))
 
     def outcomes(self, numbers: Sequence[FiringId]) -> Mapping[FiringId, WebhookOutcome]:

@@ -193,7 +193,7 @@ class TelegramBot:
         return sum(each.reason is None for each in sent)
 
     async def listen(self) -> None:
-        """Answer chats until cancelled, while this process has the lease of the evaluation."""
+        """Answer messages to the bot until cancelled, while this process evaluates alerts."""
         while True:
             try:
                 if (await self.writer.standing()).holder == self.writer.holder:

@@ -334,7 +334,7 @@ class EmailOutcome(Wire):
 
 
 class TelegramOutcome(Wire):
-    """The outcome of an event's message to the account's Telegram chat."""
+    """The delivery of a firing to the account's Telegram chat."""
 
     state: Annotated[str, about("waiting, sent or not_sent.", "sent")]
     sent_at: Annotated[

@@ -518,7 +518,7 @@ def _response(pieces: list[Message]) -> Response:
 def create_mcp(
     endpoint: McpEndpoint, *, limit: AddressLimit, write_error: ErrorWriter
 ) -> HttpApplication:
-    """Return an application that answers POST requests to the MCP endpoint by *endpoint*."""
+    """Return an application that passes POST requests at the MCP path to *endpoint*."""
     router = Router([Route("POST", PATH, endpoint.answer)])
     return HttpApplication(router, limit=limit, write_error=write_error, cors=CORS)
 

@@ -77,7 +77,7 @@ class SchemaReader:
         return self._children(shape)
 
     def field(self, name: str, schema: Schema, *, is_optional: bool = False) -> Field:
-        """Return the field *name*; *is_optional* states whether it may be omitted."""
+        """Describe the field *name* of a schema; *is_optional* states whether it may be omitted."""
         title, shape = self._resolved(schema)
         same_as = self._shown.get(title, "")
         # Recorded before the children are read, so that a schema that contains itself ends.

@@ -65,7 +65,7 @@ class LiveFront:
         }
 
     async def open(self, request: PageRequest) -> PageResponse:
-        """Return the stream of a page, or no content if too many pages are open.
+        """Return the event stream of an open front page; no content if too many pages are open.
 
         Raises RateLimited and ServiceUnavailable.
         """

@@ -69,7 +69,7 @@ class PageStream(EventStream):
 
     @override
     def tell(self, mint: Mint, event: bytes, *, is_whole: bool) -> None:
-        """Write *event* of *mint* or record it as missed, and call *on_report*."""
+        """Send *event* about *mint* to the page, or record that it was missed; call *on_report*."""
         super().tell(mint, event, is_whole=is_whole)
         self._on_report()
 
@@ -119,7 +119,7 @@ class Channel(Generic[View]):
             del self._readers[stream], self._marks[stream]
 
     def note(self) -> None:
-        """Read the news of the readers' views soon, and send it; it may have changed."""
+        """Read all views that open pages show soon, and send the changes."""
         self._is_due = True
         if self._looking is None:
             self._looking = asyncio.create_task(self._go_on())

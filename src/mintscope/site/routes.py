@@ -301,7 +301,7 @@ class MailboxPages:
         self._origins = origins
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the routes of the pages of e-mails."""
+        """Return the routes of the pages of a demo's mailbox."""
         yield get("/mailbox", self.list)
         yield get("/mailbox/{email}", self.show)
 

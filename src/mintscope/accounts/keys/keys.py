@@ -228,8 +228,10 @@ class ApiKeys(AccountService):
         """Replace a key; the old key ends after *overlap_ms*, or at its own expiry if earlier.
 
         The new key has the same name, scopes, cap and networks, and lasts as long from now on as
-        the owner set for the old key.  Return None if the user has no active key with that id, or
-        if it was rotated before.  Raises    TooManyKeys, SessionEnded, ServiceUnavailable
+        the owner set for the old key.
+
+        Return None if the user has no active key with that id, or if it was rotated before.
+        Raises    TooManyKeys, SessionEnded, ServiceUnavailable
         """
         now = self.clock.now()
         user_id = session.user.user_id

@@ -1,4 +1,4 @@
-"""The scopes of API keys, named as in the specification."""
+"""The scopes of API keys: permissions such as `signals:read`."""
 
 from collections.abc import Iterable
 from enum import StrEnum

@@ -136,9 +136,9 @@ class SqlApiKeyRows(Table[KeyId, KeyLine]):
         return int(self._db.execute(COUNT_ACTIVE, (user_id, now)).get)
 
     def count_made(self, user_id: UserId, since: UnixMs) -> int:
-        """Return the number of a user's keys created after *since*, without keys of exchanges.
+        """Return the number of keys that a user created after *since*.
 
-        A key is of an exchange if it was issued for an application.
+        Keys that were issued for an application are not counted.
         """
         return int(self._db.execute(COUNT_MADE, (user_id, since)).get)
 

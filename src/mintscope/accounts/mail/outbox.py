@@ -71,7 +71,7 @@ class Outbox:
     async def failed(
         self, email_id: EmailId, now: UnixMs, *, reason: str, retry_at: UnixMs | None
     ) -> None:
-        """Record why an e-mail was not sent, and when the next attempt is due.
+        """Store the reason why an e-mail was not sent, and the time of the next attempt.
 
         retry_at   the time of the next attempt; None: give up the e-mail
         """

@@ -1,4 +1,4 @@
-"""Proofs of e-mail addresses, and e-mails, in SQL; the table of the e-mails is `letter`."""
+"""SQL tables of e-mails, and of the links and codes in them; the table of e-mails is `letter`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -62,7 +62,7 @@ class SqlProofRows(Table[ProofId, EmailProof]):
     SOURCE = "proof WHERE"
 
     def update(self, proof_id: ProofId, /, **changes: Unpack[ProofChanges]) -> None:
-        """Change columns of a proof."""
+        """Change columns of the row of an e-mailed link or code."""
         self._update(proof_id, changes)
 
     def newest(self, purpose: Purpose, subject: int) -> EmailProof | None:
@@ -161,7 +161,10 @@ class SqlEmailRows(Table[EmailId, Draft]):
         return len(written) < RESETS_MAX or not has_good_link
 
     def waiting_with(self, purpose: Purpose, subject: int) -> Sequence[Draft]:
-        """Return the unsent e-mails with a link or code for *purpose*, about the row *subject*."""
+        """Return unsent e-mails with a link or code for *purpose*, about the row *subject*.
+
+        subject   number of the application or user
+        """
         condition = f"proof.purpose = ? AND proof.subject = ? AND {IS_WAITING}"
         return self._all(condition, purpose, subject)
 

@@ -126,7 +126,7 @@ class SqlApplicationRows(Table[SignupId, KeptApplication]):
     def counts(self) -> Mapping[ApplicationState, int]:
         """Return the number of applications by state; states without applications are omitted.
 
-        An application whose key requests scopes counts as awaiting approval, as in `page`.
+        An application whose key requests scopes counts as awaiting approval.
         """
         counts: Counter[ApplicationState] = Counter()
         for state, asks, count in self._db.execute(COUNTS):

@@ -85,7 +85,7 @@ class KeptToken:
 
 
 class CreditsLeft(Exception):
-    """The deletion of an account would lose credits, or a kept credit token was not shown yet."""
+    """The deletion would lose credits, or the user was not yet shown a token with moved credits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -270,7 +270,11 @@ class BackfillPages:
         yield post(BACKFILLS, self.change, Access.FRESH, keeps=("mint", "days"))
 
     async def show(self, request: PageRequest) -> PageResponse:
-        """Show the backfills and their progress; no content if nothing changed since `seen`."""
+        """Show the backfills and their progress.
+
+        Return no content if nothing has changed since the state that `seen` in the query
+        identifies.
+        """
         seen = request.query_params.line("seen")
         if seen and seen == _mark(await self._shown()):
             return NoContent()

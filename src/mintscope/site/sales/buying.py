@@ -75,7 +75,7 @@ class BundleChoice:
 
 
 def choice_of(request: PageRequest) -> BundleChoice:
-    """Return the bundle in the path of *request*, and the currency and recipient in its form.
+    """Return the bundle in the path of *request*, and the chosen currency and destination.
 
     Raises NotFound if the path has no valid bundle.
     """

@@ -89,7 +89,7 @@ def place_in(text: str) -> Place | None:
 
 
 def text_of_place(payment: KeptPayment) -> str:
-    """Return the cursor of the list after *payment*, as text: the time and the signature."""
+    """Return the cursor of the page of payments that follows *payment*, as text."""
     return f"{payment.begun_at}.{payment.signature}"
 
 

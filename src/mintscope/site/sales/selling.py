@@ -164,7 +164,7 @@ class PricedToken(NamedTuple):
 class CreditSales:
     """Sells bundles of credits.
 
-    resource       returns the resource of a bundle, the same as in the API
+    resource       returns the resource that a payment for a bundle names, the same as in the API
     expect_open    raises ServiceUnavailable if sales are closed
     """
 

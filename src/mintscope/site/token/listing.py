@@ -394,7 +394,7 @@ def read_number(text: str) -> float | None:
 
 
 def has_limits(query: FormData) -> bool:
-    """Return whether *query* has limits or columns as sent by the form."""
+    """Return whether *query* has fields of limits or columns, which only the filter form sends."""
     return any(query.texts(name) for name in (*LIMITS, TICKED))
 
 

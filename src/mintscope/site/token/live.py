@@ -127,7 +127,7 @@ class LivePages:
     async def _look_at_list(self, mints: Collection[Mint]) -> Mapping[Mint, News]:
         """Return the tokens' rows of the list as events.
 
-        If the list is not new, only unsent rows.
+        If the list has not changed, rows that were sent before are left out.
         """
         try:
             listed = self._market.lists.newest()

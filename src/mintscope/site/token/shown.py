@@ -160,7 +160,10 @@ def rows_of(report: TokenReport) -> Iterator[IndicatorRow]:
 
 
 def shares_of(report: TokenReport, last_trade: UnixS | None) -> Iterator[Share]:
-    """Yield the buy share of each window; None if it is 0 and *last_trade* is not in the window."""
+    """Yield the share of buys in each window.
+
+    None for a share of 0 without a trade in the window.
+    """
     pressure = report.indicators.buy_sell_pressure
     now = report.data_span.to
     for field, name, span_s in WINDOWS:
