@@ -147,9 +147,10 @@ class AddressChanges(AccountService):
     async def undo(self, link: str) -> TakenBack | None:
         """Restore the address that *link* was sent to, and undo changes such as new keys.
 
-        `end_since` lists the changes, which are undone if they were made at the time
-        `EmailProof.since` of the link or later.
-        Every session ends, and the password no longer works.  Return None if the link is invalid.
+        Changes that can give a thief lasting access are undone if they were made since the session
+        began whose change the e-mail reports.  Every session ends, and the password no longer
+        works.  Return None if the link is invalid.
+
         Raises    EmailTaken if another account has the address, or can get it back by an undo link
         """
         proof = await self.find_proof(link, Purpose.UNDO_EMAIL)

@@ -1,4 +1,4 @@
-"""Sessions of people, and proofs of their e-mail addresses."""
+"""Sessions of people, and the links and codes that prove their e-mail addresses."""
 
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
@@ -178,7 +178,7 @@ class EmailProof:
     since: UnixMs | None = None
 
     def is_good(self, purpose: Purpose, now: UnixMs) -> bool:
-        """Return whether the proof may still be used for *purpose*."""
+        """Return whether the link or code may still be used for *purpose*."""
         return self.purpose is purpose and self.used_at is None and now < self.expires_at
 
 
@@ -212,7 +212,10 @@ def link_text(proof_id: ProofId, link: str) -> str:
 
 
 def parse_link(text: str) -> tuple[ProofId, str] | None:
-    """Return the number and the secret in *text*, the end of a link; None if malformed."""
+    """Return the number and the secret in *text*, the end of an e-mailed link.
+
+    Return None if *text* is malformed.
+    """
     number, dot, link = text.partition(".")
     # 18 digits fit the 64 bits of an id.  isdigit alone would also accept digits of other scripts.
     if not dot or not number.isascii() or not number.isdigit() or len(number) > 18:  # noqa: PLR2004

@@ -200,7 +200,7 @@ class Tracks:
         return [mint for mint, track in self._tracks.items() if not track.since]
 
     def keep(self, bases: Iterable[LoadedMint], idle: Iterable[Mint], seq: int) -> None:
-        """Record that *bases* were stored, and that those of *idle* mints are valid at *seq*."""
+        """Record that *bases* are stored, and that those of the mints *idle* are valid at *seq*."""
         for base in bases:
             track = self._tracks.get(base.mint)
             if track is not None and track.base is base:
@@ -331,10 +331,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Mark(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The lowest and the highest value in one part of a time window.
-
-    part   number of the part: Unix time // length of a part
-    """
+    """One part of a time window: its number since 1970, and its lowest and highest value."""
 
     part: int
     low: float
@@ -586,7 +583,7 @@ def _of_report(name: str) -> Field:
 
 
 def frames_in(field: Field) -> Collection[str]:
-    """Return the timeframe with which a report must be requested to have *field*, if any."""
+    """Return the timeframe that a report contains only on request, if *field* is in one."""
     inside = field.split(".")[1]  # in indicators.buySellPressure.h4, h4 is no timeframe
     return [inside] if inside in ASKED_FRAMES else []
 

@@ -199,7 +199,7 @@ class Evaluation:
         return self._watched.keys()
 
     def timeframes(self, mint: Mint) -> Collection[str]:
-        """Return the extra timeframes that alerts of *mint* need in its reports."""
+        """Return the timeframes that reports of *mint* contain only on request, and alerts need."""
         of_mint = self._of_mint.get(mint)
         if of_mint is None:
             return []
@@ -311,7 +311,7 @@ class Evaluation:
         return begun is not None
 
     def take_bases(self, bases: Sequence[LoadedMint], tip: LogTip) -> Iterator[None]:
-        """Start from those stored states of mints whose log position is up to `looked_until`.
+        """Start from the stored states *bases* whose log position is not after `looked_until`.
 
         Drop the other states, and states of mints of which no alert has been evaluated yet.
 

@@ -235,7 +235,7 @@ class AlertEvaluator:
         await asyncio.sleep(0)
 
     def _want(self, mints: Iterable[Mint]) -> None:
-        """Queue those of *mints* that must be loaded, first those without an extra timeframe."""
+        """Queue the mints that must be loaded; first those without timeframes on request."""
         lacking = [mint for mint in mints if self.evaluation.lacks(mint)]
         self._wanted = dict.fromkeys(sorted(lacking, key=self._has_asked_frames))
 

@@ -93,7 +93,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Refused(Exception):
-    """A call of the Bot API failed; the message has the reason, without the token of the bot."""
+    """A call of Telegram's Bot API failed; the message has the reason, without the bot's token."""
 
     def __init__(self, why: str, status: int = 0, parameters: Parameters = NO_PARAMETERS) -> None:
         super().__init__(why[:REASON_LENGTH_MAX])

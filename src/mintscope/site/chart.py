@@ -98,7 +98,7 @@ class Axis(NamedTuple):
         return self.spans > len(self.places)
 
     def of(self, size: float) -> Iterator[float]:
-        """Yield the middle of each candle on an axis of *size*."""
+        """Yield the position of the middle of each candle on an axis that is *size* long."""
         return (place * size / self.spans for place in self.places)
 
 
@@ -430,7 +430,7 @@ def _apart(levels: Mapping[str, float], pane: Pane) -> Iterator[tuple[str, float
 def time_marks(points: Sequence[ChartPoint], width_s: int) -> list[tuple[float, str]]:
     """Return at most TIMES_MAX round times within the axis of *points*, as (place, text).
 
-    place   middle of the span that begins at the time, in spans from the start of the axis
+    place   position on the axis, in widths of a candle: the middle of the candle of that time
     """
     if not points:
         return []

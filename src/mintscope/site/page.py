@@ -26,7 +26,7 @@ GONE: Final = 404
 
 
 def read_texts(name: str, shape: type[T]) -> T:
-    """Return the texts in the file *name* of `site/texts`, in the form of *shape*."""
+    """Return the texts in the file *name* of `site/texts`, decoded as *shape*."""
     return msgspec.toml.decode((files("mintscope.site") / "texts" / name).read_bytes(), type=shape)
 
 

@@ -64,7 +64,10 @@ class AgeRules(NamedTuple):
     retry_after_s: int = 5
 
     def of(self, age_ms: int | None) -> Lateness:
-        """Return the lateness of data of age *age_ms* (None: unknown)."""
+        """Return the lateness of data of age *age_ms*: none, degraded or stale.
+
+        Unknown for None.
+        """
         if age_ms is None:
             return "unknown"
         if age_ms > self.stale_after_s * SECOND_MS:

@@ -168,7 +168,7 @@ class SqlKeyAddressRows:
     def note(self, key_id: KeyId, used_at: Mapping[str, UnixMs]) -> None:
         """Store the newest time at which each client address used a key.
 
-        Delete all but the newest.
+        Only the newest ADDRESSES_MAX addresses of the key are kept.
         """
         uses = [(key_id, address, at) for address, at in used_at.items()]
         self._db.executemany(NOTE_ADDRESS, uses)

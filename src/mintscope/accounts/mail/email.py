@@ -120,9 +120,7 @@ class EmailLimit:
         self._of_site = limits.limiter(OF_SITE)
 
     async def take(self, key: LimitKey, site: LimitKey | None = None) -> bool:
-        """Count an e-mail under *key*, such as its address; return False if a limit is reached.
-
-        Nothing is counted then.
+        """Count an e-mail under *key*; return False, and count nothing, if a limit is reached.
 
         site    the network of the visitor who asks for the e-mail, an IPv4 address or an IPv6 /48;
                 None: a signed-in user asks for it

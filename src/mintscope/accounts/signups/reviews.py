@@ -302,7 +302,8 @@ class Reviews:
     async def remove_user(self, user_id: UserId, *, actor: sessions.Reviewer) -> None:
         """Remove an account with its keys and sessions; its application cannot be exchanged again.
 
-        Raises the errors of `sessions.remove_user`.
+        Raises NotPossible if there is no such account, if it is the last administrator's, or if a
+        payment of its user is in progress; SessionEnded.
         """
         now = self.clock.now()
         await self.store.transact(lambda rows: sessions.remove_user(rows, user_id, actor, now))

@@ -97,7 +97,7 @@ class UsedLine(NamedTuple):
     """The requests of an account to one endpoint, with one API key, on one day.
 
     day        UTC days since 1970-01-01
-    key_id     the API key; None: no key was used, such as for views of pages and tests of alerts
+    key_id     the API key; None: no key was used, such as for views and backtests on pages
     endpoint   the number of the endpoint in `credits.ledger.NUMBERS`; 0: none, or unknown
     requests   the number of requests that cost credits
     credits    the cost of these requests, less refunds

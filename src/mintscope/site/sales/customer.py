@@ -342,7 +342,7 @@ UNNOTED: Final = "Endpoint not noted"
 class UsageSum(NamedTuple):
     """The requests and the credits of some days, for one key and one endpoint.
 
-    key   the API key; None for views and tests on pages, and for keys that no longer exist
+    key   the API key; None for views and backtests on pages, and for keys that no longer exist
     """
 
     key: KeyLine | None

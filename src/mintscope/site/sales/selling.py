@@ -184,7 +184,8 @@ class CreditSales:
 
         If the payment would not succeed, or cannot be simulated, return the reason.
 
-        key        redelivery key, created in the browser; only with it can the credits be fetched
+        key        redelivery key, created in the browser: with it the response can be requested
+                   again
         address    IP address of the client
         Raises     PriceUnavailable, and ServiceUnavailable if sales are closed
         """

@@ -26,7 +26,7 @@ class PoolShown(NamedTuple):
 
 
 async def read_pools(series: SeriesReader, mint: Mint) -> Sequence[PoolShown]:
-    """Return up to POOLS_SHOWN pools of *mint*, those that decide its price most first.
+    """Return up to POOLS_SHOWN pools of *mint*, first those that most decide its price.
 
     The result is empty if *mint* has no final price.
     """

@@ -399,7 +399,7 @@ def has_limits(query: FormData) -> bool:
 
 
 def has_empty_fields(query: FormData) -> bool:
-    """Return whether *query* has empty fields as sent by the form."""
+    """Return whether *query* has empty fields, as a browser sends them from the filter form."""
     return any("" in query.texts(name) for name in FIELDS)
 
 

@@ -1,6 +1,6 @@
 """The list of tokens as a live page.
 
-Rows are sent without their star, which differs between readers.
+Rows are sent without the star that marks watched tokens, because it differs between readers.
 """
 
 import re
@@ -53,7 +53,7 @@ class _Lines(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class LiveLists:
-    """Sends changes to the lists of tokens that are open in this process."""
+    """Sends changes of the list of tokens to the list pages that are open in this process."""
 
     market: MarketParts
     lines: listing.TokenLines

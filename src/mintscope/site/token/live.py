@@ -40,7 +40,7 @@ MaySee = Callable[[], Awaitable[bool]]
 
 
 class LivePages:
-    """Sends changes to the token pages that are open in this process."""
+    """Sends new reports, candles and swaps to the token pages that are open in this process."""
 
     def __init__(self, market: MarketParts, reading: TokenReading, pages: OpenPages) -> None:
         self._market = market

@@ -1,4 +1,4 @@
-"""Reads reports, candles and swaps for token pages, as the API does."""
+"""Reads the reports, candles and swaps that token pages show, with the numbers of the API."""
 
 import asyncio
 from collections.abc import Sequence
