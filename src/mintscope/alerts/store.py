@@ -419,7 +419,7 @@ DROP: Final = "DELETE FROM signal_base WHERE mint = ?"
 
 
 class SqlLeaseRows:
-    """Stores which process evaluates alerts, its progress, and states of mints for a restart."""
+    """Stores the lease and the progress of the evaluation, and states of mints for a restart."""
 
     def __init__(self, db: Database) -> None:
         self._db = db

@@ -122,7 +122,7 @@ class OperationPages:
         return Redirect(TOKENS, notice="token-declined")
 
     async def pause(self, request: PageRequest) -> PageResponse:
-        """Stop sales; credits that were bought earlier can still be used."""
+        """Stop sales, unless they are stopped already; credits bought earlier can still be used."""
         why = request.form.line("why")
         if not (why.isprintable() and 1 <= len(why) <= REASON_LENGTH_MAX):
             return await self.show_sales(request, {"why": NO_REASON})
