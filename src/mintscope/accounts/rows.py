@@ -41,7 +41,7 @@ NO_HASH: Final = CredentialHash(bytes(32))  # compared if there is no applicatio
 
 
 class AccountRows:
-    """All tables of accounts in *db*, inside one transaction."""
+    """Reads and writes all tables of accounts in *db*, inside one transaction."""
 
     def __init__(self, db: Database) -> None:
         self.users = tables.SqlUserRows(db)

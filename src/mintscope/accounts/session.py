@@ -162,7 +162,7 @@ class Purpose(StrEnum):
 class EmailProof:
     """A proof of an e-mail address: the link in an e-mail, and for an application also the code.
 
-    subject   the number of the application or user that the proof is about; 0: no user has *email*
+    subject   the ID of the application or user that the proof is about; 0: no user has *email*
     since     for an undo, the beginning of the session whose changes are undone; None: *made_at*
     """
 
@@ -207,12 +207,12 @@ class ProofChanges(TypedDict, total=False):
 
 
 def link_text(proof_id: ProofId, link: str) -> str:
-    """Return the end of an e-mailed link: its number, a dot, and its secret *link*."""
+    """Return the end of an e-mailed link: its ID, a dot, and its secret *link*."""
     return f"{proof_id}.{link}"
 
 
 def parse_link(text: str) -> tuple[ProofId, str] | None:
-    """Return the number and the secret in *text*, the end of an e-mailed link.
+    """Return the ID and the secret in *text*, the end of an e-mailed link.
 
     Return None if *text* is malformed.
     """

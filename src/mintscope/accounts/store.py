@@ -139,7 +139,7 @@ NEVER: Final = -1  # the `last_step` of apps without an accepted code
 
 
 class FactorRows(Table[IdT, RowT]):
-    """Second factors or recovery codes of users, inside one transaction."""
+    """Reads and writes one kind of second factor, or recovery codes, inside one transaction."""
 
     def end(self, user_id: UserId, since: UnixMs) -> None:
         """Delete the rows of a user that were created at *since* or later."""
@@ -148,7 +148,7 @@ class FactorRows(Table[IdT, RowT]):
 
 
 class SqlAppRows(FactorRows[factor_rows.AppId, factor_rows.App]):
-    """The authenticator apps, inside one transaction, at most one per user."""
+    """Reads and writes authenticator apps, at most one for each user, inside one transaction."""
 
     NAME = "authenticator_app"
     COLUMNS = Columns(
@@ -173,7 +173,7 @@ class SqlAppRows(FactorRows[factor_rows.AppId, factor_rows.App]):
 
 
 class SqlRecoveryRows(FactorRows[factor_rows.CodeId, factor_rows.RecoveryCode]):
-    """Reads and writes the table of recovery codes, inside one transaction."""
+    """Reads and writes recovery codes, inside one transaction."""
 
     NAME = "recovery_code"
     COLUMNS = Columns(factor_rows.RecoveryCode, NAME, code_id="recovery_code.id")
@@ -191,7 +191,7 @@ class SqlRecoveryRows(FactorRows[factor_rows.CodeId, factor_rows.RecoveryCode]):
 
 
 class SqlPasskeyRows(FactorRows[factor_rows.PasskeyId, factor_rows.Passkey]):
-    """The passkeys, inside one transaction."""
+    """Reads and writes passkeys, inside one transaction."""
 
     NAME = "passkey"
     COLUMNS = Columns(factor_rows.Passkey, NAME, passkey_id="passkey.id", user_id='passkey."user"')
@@ -219,7 +219,7 @@ class SqlPasskeyRows(FactorRows[factor_rows.PasskeyId, factor_rows.Passkey]):
 
 
 class SqlSignInRows(Table[factor_rows.SignInId, factor_rows.HalfSignIn]):
-    """The sign-ins that wait for a second factor, inside one transaction."""
+    """Reads and writes sign-ins that wait for a second factor, inside one transaction."""
 
     NAME = "half_sign_in"
     COLUMNS = Columns(
@@ -260,7 +260,7 @@ USER: Final = Columns(
 
 
 class SqlUserRows(Table[UserId, factor_rows.KeptUser]):
-    """The users, inside one transaction; a removed user is never returned."""
+    """Reads and writes users, inside one transaction; a removed user is never returned."""
 
     NAME = "user"
     COLUMNS = Columns(factor_rows.KeptUser, "user", user=USER)
@@ -311,7 +311,10 @@ class SqlUserRows(Table[UserId, factor_rows.KeptUser]):
 
 
 class SqlSessionRows(Table[SessionId, Session]):
-    """The sessions of existing users, expired or not, in one transaction; `csrf` is empty."""
+    """Reads and writes the sessions of existing users, expired or not, inside one transaction.
+
+    The field `csrf` of a session that is read is empty.
+    """
 
     NAME = "session"
     COLUMNS = Columns(Session, "session", session_id="session.id", user=USER, csrf="''")
@@ -427,7 +430,7 @@ OF_ACCOUNT: Final = """id IN (
 
 
 class SqlEventRows(Table[int, Event]):
-    """The audit log, inside one transaction."""
+    """Reads and writes the audit log, inside one transaction."""
 
     NAME = "account_event"
     COLUMNS = Columns(Event, "account_event")
@@ -448,9 +451,9 @@ class SqlEventRows(Table[int, Event]):
     def newest(
         self, before: int | None, limit: int, wanted: EventFilter = EVERYTHING
     ) -> Sequence[tuple[int, Event]]:
-        """Return up to *limit* events and their numbers, newest first.
+        """Return up to *limit* events of the audit log, each with its ID, newest first.
 
-        before   only events with a smaller number; None: all
+        before   only events with a smaller ID; None: all
         wanted   only events that this filter selects
         """
         conditions: list[str] = [f"id < coalesce(?, {NO_END})"]
@@ -469,7 +472,10 @@ class SqlEventRows(Table[int, Event]):
         return [(row_id, self.COLUMNS.read(columns)) for row_id, *columns in rows]
 
     def last_number(self, subject: str, action: str) -> int:
-        """Return the number of the newest event *action* on *subject*; 0 if there is none."""
+        """Return the ID of the newest event in which *action* was done to *subject*.
+
+        0 if there is none.
+        """
         # The sum `id + 0` keeps PostgreSQL from searching the whole log backwards.
         newest = (
             "SELECT coalesce(max(id + 0), 0) FROM account_event WHERE subject = ? AND action = ?"
@@ -490,7 +496,7 @@ PURGE: Final = "DELETE FROM made_thing WHERE key_hash = ?"
 
 
 class SqlIdempotencyRows:
-    """The results of requests by Idempotency-Key, inside one transaction."""
+    """Reads and writes the results of requests with an Idempotency-Key, inside one transaction."""
 
     def __init__(self, db: Database) -> None:
         self._db = db

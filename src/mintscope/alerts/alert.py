@@ -314,7 +314,7 @@ class Gathered(NamedTuple):
     """The firings of an alert in one message.
 
     total    the number of firings in the message
-    first    the number of the oldest of these firings
+    first    the ID of the oldest of these firings
     newest   the newest of these firings, at least one, in order of time
     """
 

@@ -315,7 +315,7 @@ class Alerts:
     ) -> Sequence[Firing] | None:
         """Return up to *limit* firings of an alert, newest first; None if there is no such alert.
 
-        before   only firings with a smaller number; None: all
+        before   only firings with a smaller ID; None: all
         """
 
         def read(rows: AccountRows) -> Sequence[Firing] | None:
@@ -465,7 +465,7 @@ class AlertWriter:
         return await self.store.read(lambda rows: rows.signals.revisions(after, COMPARED_AT_ONCE))
 
     async def some(self, wanted: Sequence[SignalId]) -> tuple[Sequence[Alert], Sequence[SignalId]]:
-        """Return the first alerts of *wanted*, and the numbers that must still be read.
+        """Return the first alerts of *wanted*, and the IDs that must still be read.
 
         Alerts that are no longer evaluated are left out.  *wanted* must be sorted and not empty.
         """

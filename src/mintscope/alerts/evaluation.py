@@ -112,7 +112,7 @@ class Outcome:
     """Results of the evaluation, which are stored in one transaction.
 
     since_seq, seq   the reports after *since_seq*, up to *seq*, were evaluated
-    changed          the alerts with a changed state, by number
+    changed          the alerts with a changed state, by ID
     fired            the firings to store, in order of time
     held             the indexes in *fired* of firings beyond *hour_max*, which are not sent
     hour_max         the most firings of an alert that are sent in an hour
@@ -141,7 +141,7 @@ class Outcome:
 class PackedOutcome:
     """Results of the evaluation, with the changed states encoded for storage.
 
-    states   the number, revision and state (JSON) of each alert with a changed state
+    states   the ID, revision and state (JSON) of each alert with a changed state
     bases    the states of mints from which an evaluation can restart
     """
 
@@ -195,7 +195,7 @@ class Evaluation:
 
     @property
     def numbers(self) -> Collection[SignalId]:
-        """The numbers of the alerts that are evaluated."""
+        """The IDs of the alerts that are evaluated."""
         return self._watched.keys()
 
     def timeframes(self, mint: Mint) -> Collection[str]:

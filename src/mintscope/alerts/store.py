@@ -105,7 +105,7 @@ DELETE FROM signal_firing WHERE id IN (
 
 
 class SqlFiringRows(Table[FiringId, Firing]):
-    """Reads and writes firings, inside one transaction."""
+    """Reads and writes the firings of alerts, inside one transaction."""
 
     NAME = "signal_firing"
     COLUMNS = Columns(
@@ -136,7 +136,7 @@ class SqlFiringRows(Table[FiringId, Firing]):
         email: EmailState | None = None,
         telegram: TelegramState | None = None,
     ) -> FiringId:
-        """Add a firing; return its number.
+        """Add a firing; return its ID.
 
         due_at            the time when its webhook is due; None: it is not sent by webhook
         email, telegram   the states of its deliveries; None: it is not sent in this way
@@ -237,7 +237,7 @@ class SqlFiringRows(Table[FiringId, Firing]):
     ) -> Sequence[Firing]:
         """Return up to *limit* firings of an alert, newest first.
 
-        before   only firings with a smaller number; None: all firings
+        before   only firings with a smaller ID; None: all firings
         """
         condition = (
             f"signal = ? AND signal_firing.id < coalesce(?, {NO_END})"
@@ -250,14 +250,14 @@ class SqlFiringRows(Table[FiringId, Firing]):
         return self._all("signal_firing.id > ? ORDER BY signal_firing.id LIMIT ?", firing_id, limit)
 
     def first_waiting(self) -> FiringId:
-        """Return the first firing whose webhook was neither sent nor given up in this table.
+        """Return the ID of the first firing whose webhook still waits, by the table of firings.
 
-        If there is none, return the number after the newest firing.
+        If there is none, return an ID above that of the newest firing.
         """
         return FiringId(self._db.execute(FIRST_WAITING).get)
 
     def deleted(self, numbers: Collection[SignalId]) -> Collection[SignalId]:
-        """Return those of the alert numbers *numbers* whose alert does not exist."""
+        """Return those of the alert IDs *numbers* whose alert does not exist."""
         found = set(numbers)
         left = iter(sorted(numbers))
         while part := list(islice(left, NUMBERS_MAX)):
@@ -335,7 +335,7 @@ class SqlAlertRows(Table[SignalId, Alert]):
         return self._all('"user" = ? ORDER BY id', user_id)
 
     def insert(self, user_id: UserId, rule: AlertRule, nonce: bytes, at: UnixMs) -> SignalId:
-        """Add an alert with revision 1 and without a state; return its number."""
+        """Add an alert with revision 1 and without a state; return its ID."""
         return self._add({"user": user_id, **asdict(rule), "nonce": nonce, "created_at": at})
 
     @override
@@ -378,7 +378,7 @@ class SqlAlertRows(Table[SignalId, Alert]):
     def keep_states(self, states: Sequence[tuple[SignalId, int, str]]) -> None:
         """Store the state of each alert whose revision is still the one in *states*.
 
-        states   the number, revision and state (JSON) of each alert
+        states   the ID, revision and state (JSON) of each alert
         """
         new_rows = [(state, number, revision) for number, revision, state in states]
         self._db.executemany(KEEP_STATE, new_rows)
@@ -485,7 +485,7 @@ BLOCK: Final = 'UPDATE telegram_chat SET blocked_at = ? WHERE "user" = ? AND cha
 
 
 class SqlTelegramChatRows:
-    """Links accounts to Telegram chats, inside one transaction."""
+    """Reads and writes the Telegram chats that are linked to users, inside one transaction."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -508,7 +508,7 @@ class SqlTelegramChatRows:
         return [UserId(user) for (user,) in self._db.execute(USERS, (chat_id,))]
 
     def move(self, old_id: int, new_id: int) -> None:
-        """Change the number of a chat, because a group became a supergroup."""
+        """Change the ID of a chat, because a group became a supergroup."""
         self._db.execute(MOVE_CHAT, (new_id, old_id))
 
     def block(self, user_id: UserId, chat_id: int, at: UnixMs) -> None:

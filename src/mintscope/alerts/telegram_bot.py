@@ -40,7 +40,7 @@ log = structlog.get_logger()
 
 
 class Parameters(msgspec.Struct, frozen=True):
-    """The part of an error of Telegram's Bot API that states a pause, or a new chat number."""
+    """The part of an error of Telegram's Bot API that states a pause, or a new chat ID."""
 
     retry_after: int | None = None
     migrate_to_chat_id: int | None = None

@@ -63,7 +63,7 @@ class Sent(NamedTuple):
     reason          the reason why Telegram did not accept the message; None: accepted
     is_blocked      whether the chat accepts no further messages of the bot
     retry_after_s   the pause that Telegram requests, in seconds; None: it requests none
-    new_chat_id     the new number of the chat; None: it did not change
+    new_chat_id     the new ID of the chat; None: it did not change
     """
 
     message: DueMessage

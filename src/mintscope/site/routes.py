@@ -320,7 +320,7 @@ class MailboxPages:
         return Page("mailbox.html", {"emails": shown, "wanted": wanted, "newest": newest})
 
     async def show(self, request: PageRequest) -> PageResponse:
-        """Show one e-mail; with `.txt` after its number, only its text."""
+        """Show one e-mail; with `.txt` after its ID, only its text."""
         name = request.path_params["email"]
         number = parse_id(name.removesuffix(PLAIN))
         for each in await self._mailbox.recent(limit=SHOWN_MAX):

@@ -27,7 +27,7 @@ REMOVE: Final = "DELETE FROM watched_mint WHERE watchlist = ? AND mint = ?"
 
 
 class SqlWatchlistRows:
-    """The watchlists of users, inside one transaction."""
+    """Reads and writes watchlists and their mints, inside one transaction."""
 
     def __init__(self, db: Database) -> None:
         self._db = db

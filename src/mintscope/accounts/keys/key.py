@@ -74,9 +74,11 @@ def _network(text: str) -> IPv4Network | IPv6Network:
 
 @lru_cache(maxsize=1_000)
 def is_within(client: str, networks: str) -> bool:
-    """Return whether *client* is in one of *networks*, a text from `parse_networks`.
+    """Return whether *client* is in one of *networks*.
 
-    client   an IPv4 address or an IPv6 /64; any other text is only within ANYWHERE, the empty text
+    client     an IPv4 address or an IPv6 /64; any other text is only within ANYWHERE, the empty
+               text
+    networks   networks in CIDR notation, separated by spaces, as `parse_networks` returns them
     """
     if networks == ANYWHERE:
         return True
@@ -97,8 +99,8 @@ def _holds(outer: IPv4Network | IPv6Network, inner: IPv4Network | IPv6Network) -
 def are_within(inner: str, outer: str) -> bool:
     """Return whether each network of *inner* is in a network of *outer*.
 
-    Both are texts from `parse_networks`.  ANYWHERE, the empty text, contains all networks, and is
-    only within itself.
+    Both are networks in CIDR notation, separated by spaces, as `parse_networks` returns them.
+    ANYWHERE, the empty text, contains all networks, and is only within itself.
     """
     if outer == ANYWHERE:
         return True

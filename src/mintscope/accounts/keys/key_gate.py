@@ -73,7 +73,8 @@ class KeyGate:
         If it is a write scope, a write of the account is counted, unless *moves_credits* is True.
 
         moves_credits    whether the operation moves credits, which has limits of its own
-        Raises           InsufficientScope, and the errors of `admit`
+        Raises           InsufficientScope, RateLimited, BadRequest, MissingToken, InvalidToken,
+                         ServiceUnavailable
         """
         scope = scope_of(request)
         holder = await self.admit(request)
@@ -86,7 +87,8 @@ class KeyGate:
     async def change(self, request: Request) -> Holder:
         """Return the holder of the request's API key, and count a write of the account.
 
-        The scopes of the key are not checked.  Raises the errors of `admit`.
+        The scopes of the key are not checked.
+        Raises    RateLimited, BadRequest, MissingToken, InvalidToken, ServiceUnavailable
         """
         holder = await self.admit(request)
         await self._count_write(holder)

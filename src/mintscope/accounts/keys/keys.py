@@ -181,7 +181,7 @@ class ApiKeys(AccountService):
         return await self._change(session, key_id, cap)
 
     async def set_networks(self, session: Session, key_id: KeyId, networks: str) -> bool:
-        """Accept a key of the user only from *networks*, a text from `parse_networks`.
+        """Accept a key of the user only from *networks*, in CIDR notation and separated by spaces.
 
         The change applies from the next request on.  If the new networks are wider, the user gets
         an e-mail.  Return False if the user has no active key with that id.

@@ -81,7 +81,7 @@ DELETE FROM key_address WHERE api_key IN (SELECT id FROM api_key WHERE "user" = 
 
 
 class SqlApiKeyRows(Table[KeyId, KeyLine]):
-    """The API keys, inside one transaction."""
+    """Reads and writes API keys, inside one transaction."""
 
     NAME = "api_key"
     COLUMNS = LINE
@@ -156,7 +156,7 @@ class SqlApiKeyRows(Table[KeyId, KeyLine]):
 
 
 class SqlKeyAddressRows:
-    """The newest ADDRESSES_MAX client addresses that used each key, inside one transaction."""
+    """Reads and writes the newest client addresses that used each key, inside one transaction."""
 
     def __init__(self, db: Database) -> None:
         self._db = db

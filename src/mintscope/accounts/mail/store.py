@@ -55,7 +55,7 @@ COUNT_WAITING: Final = f"SELECT count(*) FROM letter WHERE {IS_WAITING}"  # noqa
 
 
 class SqlProofRows(Table[ProofId, EmailProof]):
-    """The links and codes sent in e-mails, inside one transaction."""
+    """Reads and writes the links and codes that e-mails contain, inside one transaction."""
 
     NAME = "proof"
     COLUMNS = PROOF
@@ -94,7 +94,7 @@ class SqlProofRows(Table[ProofId, EmailProof]):
 
 
 class SqlEmailRows(Table[EmailId, Draft]):
-    """The e-mails, inside one transaction."""
+    """Reads and writes e-mails, inside one transaction."""
 
     NAME = "letter"
     COLUMNS = Columns(Draft, "letter", email_id="letter.id", proof=PROOF)

@@ -372,9 +372,9 @@ class Reviews:
     async def events(
         self, *, before: int | None = None, limit: int, wanted: EventFilter = EVERYTHING
     ) -> Sequence[tuple[int, Event]]:
-        """Return up to *limit* events of the audit log, with their numbers, newest first.
+        """Return up to *limit* events of the audit log, each with its ID, newest first.
 
-        before   only events with a smaller number; None: all
+        before   only events with a smaller ID; None: all
         wanted   only events that this filter selects
         """
         return await self.store.read(lambda rows: rows.events.newest(before, limit, wanted))

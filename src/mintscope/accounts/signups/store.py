@@ -54,7 +54,7 @@ SELECT state, asked_at IS NOT NULL, count(*) FROM application GROUP BY state, as
 
 
 class SqlApplicationRows(Table[SignupId, KeptApplication]):
-    """The applications, inside one transaction."""
+    """Reads and writes applications for API keys, inside one transaction."""
 
     NAME = "application"
     COLUMNS = Columns(

@@ -368,7 +368,7 @@ class AccountCredits(AccountService):
 
         Return the changed key, or CapDenied if there is no such key or a limit would be looser.
 
-        networks    a text from `parse_networks`; each network must be in one of the key's networks
+        networks    networks in CIDR notation; each must be in one of the key's networks
         """
         now = self.clock.now()
         actor = key_actor(holder.key.key_id)

@@ -99,7 +99,7 @@ NOTE_OVERSPENT: Final = 'UPDATE spend_alert SET told_day = ? WHERE "user" = ?'
 
 
 class SqlCreditRows:
-    """The credit accounts, inside one transaction."""
+    """Reads and writes the credit accounts of users, inside one transaction."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -230,7 +230,7 @@ class SqlCreditRows:
 
 
 class SqlMoveRows:
-    """The moves of credits, inside one transaction."""
+    """Moves credits from one account to another, inside one transaction."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -292,7 +292,7 @@ SELECT signature, payer, resource, amount, paid, credits, state, reason, begun_a
 
 
 class SqlWalletRows:
-    """The wallets of users, inside one transaction."""
+    """Reads and writes the wallets that are linked to users, inside one transaction."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
