@@ -112,7 +112,7 @@ class FactorPages:
     async def ask_code(
         self, request: PageRequest, errors: Mapping[str, str] = NO_ERRORS
     ) -> PageResponse:
-        """Show the secret of the unconfirmed app, and ask for a code that the app shows."""
+        """Show the secret of the authenticator app to be added, and ask for a code of the app."""
         secret = await self._factors.app_secret(request.signed_in)
         if secret is None:
             return Redirect(FACTORS)
@@ -225,7 +225,7 @@ class SecondStepPages:
             yield post(f"{SIGN_IN}/{path}", handler)
 
     async def by_code(self, request: PageRequest) -> PageResponse:
-        """Start a new session if the code is valid."""
+        """Start a new session if the authenticator or recovery code in the form is valid."""
         ticket = request.form.text("ticket")
         code = request.form.line("code")
         try:

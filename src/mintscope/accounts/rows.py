@@ -77,7 +77,7 @@ class AccountStore(Protocol):
     """
 
     async def transact(self, work: Callable[[AccountRows], T]) -> T:
-        """Return the result of *work*, once its changes are durable.
+        """Run *work* in a transaction; return its result once the changes are durable.
 
         No other `transact` runs at the same time, in any process.  If *work* raises an error, its
         changes are undone, and this method raises the error.  *work* may only compute and call
@@ -91,7 +91,7 @@ class AccountStore(Protocol):
         """
 
     async def read(self, work: Callable[[AccountRows], T]) -> T:
-        """Return the result of *work*, which only reads, from one consistent snapshot."""
+        """Run *work*, which must only read, on one consistent snapshot; return its result."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -62,7 +62,7 @@ class AccountSecrets:
 
     @classmethod
     def derive(cls, root: bytes) -> "AccountSecrets":
-        """Return the keys, derived from *root*, which is the pepper."""
+        """Derive all secret keys of the service from the pepper *root*."""
 
         # These labels, and those in the methods below, must never change: stored hashes, and the
         # secrets that are derived again later, would no longer match.
@@ -140,7 +140,7 @@ class AccountSecrets:
         return urlsafe_b64encode(drawn[:16]).rstrip(b"=").decode()
 
     def is_pause_proof(self, signal_id: int, text: str) -> bool:
-        """Return, in constant time, whether *text* is the pause proof of an alert."""
+        """Return, in constant time, whether *text* is the proof in the pause link of an alert."""
         return _are_same(self.pause_proof(signal_id), text)
 
     def telegram_proof(self, bound: Sequence[int]) -> str:
@@ -175,7 +175,10 @@ class AccountSecrets:
         return CredentialHash(hmac.digest(self.factor, text, "sha256"))
 
     def passkey_handle(self, user_id: int) -> bytes:
-        """Return the user handle to store on a passkey's device; it hides the user's number."""
+        """Return the user handle to store on a passkey's device.
+
+        It does not reveal the user's ID.
+        """
         return hmac.digest(self.factor, f"handle {user_id}".encode(), "sha256")
 
     def challenge(self, use: str, text: str) -> bytes:

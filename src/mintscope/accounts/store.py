@@ -375,7 +375,9 @@ class AccountConnections:
         )
 
     async def write(self, work: Work[T], *, beside: bool = False) -> T:
-        """Return the result of *work*, once its changes are durable; an exception rolls them back.
+        """Run *work* in a transaction; return its result once the changes are durable.
+
+        An exception of *work* undoes its changes.
 
         beside    whether other transactions may write at the same time
         Raises    ServiceUnavailable if the database fails or does not answer in time; the changes
@@ -390,7 +392,7 @@ class AccountConnections:
                 raise ServiceUnavailable(UNAVAILABLE) from cause
 
     async def read(self, work: Work[T]) -> T:
-        """Return the result of *work*, which reads one consistent snapshot.
+        """Run *work*, which must only read, on one consistent snapshot; return its result.
 
         Raises ServiceUnavailable if the database fails or does not answer in time.
         """

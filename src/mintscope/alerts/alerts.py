@@ -160,11 +160,11 @@ class Alerts:
     ) -> Alert | AlertDenied:
         """Change an alert with *edit*, which must return valid settings.
 
-        If *edit* activates the alert or changes what is evaluated, such as its level or expiry, the
-        evaluation starts over: the first evaluation cannot fire.  If *edit* activates the alert or
-        changes the URL, or if *enables_webhook* is true, a disabled webhook is enabled again.  If
-        the URL changes, waiting webhooks are sent at once.  Return the alert, or the reason for a
-        refusal.
+        If *edit* activates the alert or changes what is evaluated, such as the level or the expiry,
+        the evaluation starts over: the first evaluation cannot fire.  If *edit* activates the alert
+        or changes the URL, or if *enables_webhook* is true, a disabled webhook is enabled again.
+        If the URL changes, waiting webhooks are sent at once.  Return the alert, or the reason for
+        a refusal.
         """
         now = self.clock.now()
 
@@ -409,7 +409,7 @@ EXPIRED_AT_ONCE: Final = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertWriter:
-    """Stores the results of the evaluation of alerts, which one process at a time does.
+    """Stores the results of evaluating alerts; one process at a time evaluates them.
 
     A result is stored only if it begins at the position in the swap log up to which results are
     stored, so no result is stored twice.  The lease keeps other processes from doing the same work.

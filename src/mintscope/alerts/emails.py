@@ -205,7 +205,7 @@ def hour_note(most: int) -> str:
 def tell_by_email(
     rows: AccountRows, signal: Alert, at: UnixMs, bounds: EmailBounds, symbols: Symbols
 ) -> None:
-    """Write an e-mail about the waiting firings of *signal*, or schedule it after the pause.
+    """Write an e-mail about the waiting firings of *signal*, or schedule it for the pause's end.
 
     If the owner has paused the alert or turned its e-mails off, the firings are marked as not sent.
     """

@@ -199,7 +199,7 @@ class Evaluation:
         return self._watched.keys()
 
     def timeframes(self, mint: Mint) -> Collection[str]:
-        """Return the timeframes that reports of *mint* contain only on request, and alerts need."""
+        """Return the timeframes that alerts of *mint* need, and reports contain only on request."""
         of_mint = self._of_mint.get(mint)
         if of_mint is None:
             return []

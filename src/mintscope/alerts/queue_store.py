@@ -162,7 +162,7 @@ class SqlWebhookQueue:
         return await self._connections.write(written)
 
     async def read(self, work: Callable[["SqlQueueRows"], T]) -> T:
-        """Return the result of *work*, which changes nothing."""
+        """Run *work*, which must only read, on one consistent snapshot; return its result."""
         return await self._connections.read(lambda db: work(SqlQueueRows(db)))
 
     async def close(self) -> None:

@@ -345,7 +345,7 @@ class SqlAlertRows(Table[SignalId, Alert]):
         return super().delete(signal_id)
 
     def crowd(self, mint: Mint) -> Crowd:
-        """Return the number of active alerts and of their mints, and whether *mint* is included."""
+        """Return the number of active alerts and their mints, and whether *mint* has an alert."""
         signals, mints, has_mint = self._db.execute(CROWD, (mint,)).get
         return Crowd(signals, mints, bool(has_mint))
 
@@ -425,7 +425,7 @@ class SqlLeaseRows:
         self._db = db
 
     def standing(self) -> AlertStanding:
-        """Return the progress of the evaluation."""
+        """Return the stored progress of the evaluation of alerts."""
         row = self._db.execute(STANDING).fetchone()
         if row is None:
             return NOWHERE

@@ -102,7 +102,7 @@ class Refused(Exception):
 
 
 class Unreadable(Refused):
-    """The answer to a call is too long, or damaged."""
+    """The answer of Telegram's Bot API is too long, or damaged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -160,7 +160,10 @@ class BotApi:
 
 @dataclass(kw_only=True, eq=False)
 class TelegramBot:
-    """Sends messages and answers chats; only the process that evaluates alerts answers."""
+    """Sends messages about firings, and answers messages to the bot.
+
+    Only the process that evaluates alerts answers.
+    """
 
     api: BotApi
     chats: TelegramChats

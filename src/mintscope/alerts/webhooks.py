@@ -286,7 +286,7 @@ class Receivers:
         return None
 
     async def admit_address(self, address: str) -> int | None:
-        """Count an attempt to reach *address*, and return None; if refused, the seconds to wait."""
+        """Count an attempt to reach *address*; return None, or the seconds to wait if refused."""
         verdict = await self._addresses.take(address)
         return verdict.retry_after_s if isinstance(verdict, Denied) else None
 

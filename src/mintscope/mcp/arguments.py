@@ -47,10 +47,10 @@ class Arguments(msgspec.Struct, frozen=True):
 
 
 def read_arguments(tool: Tool, given: Mapping[str, Any], known: Collection[str]) -> Arguments:
-    """Return the arguments for *tool*.
+    """Return the checked arguments of a call of *tool*.
 
-    The API checks the query values.  Unknown names are refused, because a name may be a
-    misspelled budget.
+    The API checks the query values.  Unknown names are refused, because a name may be a misspelled
+    budget.
 
     known    names of the tool's arguments
     Raises   BadArguments
@@ -188,7 +188,7 @@ class ApiAnswer(msgspec.Struct, frozen=True):
 
 
 class ApiExchange:
-    """Sends requests to *api*, an ASGI application."""
+    """Sends requests to the API in this process: *api* is its ASGI application."""
 
     def __init__(self, api: ASGIApp) -> None:
         self._api = api

@@ -247,7 +247,7 @@ def stepped(places: Sequence[tuple[float, float]]) -> str:
 def price_pane(
     points: Sequence[ChartPoint], top: float, bottom: float, margin: float = 0.05
 ) -> Pane:
-    """Return the pane from *top* to *bottom* for the prices of *points*.
+    """Return the part of a chart from height *top* to *bottom*, scaled to the prices of *points*.
 
     margin    space above and below the prices, as a fraction of their range
     """

@@ -165,7 +165,10 @@ class FrontPages:
         return Page("front/home.html", facts)
 
     async def show_live(self, request: PageRequest) -> PageResponse:
-        """Show only SOL and the movers; no content if `seen` is the newest slot."""
+        """Show the live part of the front page: SOL, and the tokens that moved most.
+
+        Return no content if `seen` in the query is the newest slot.
+        """
         facts = await self._live_facts()
         sol = facts["sol"]
         if sol is not None and request.query_params.text("seen") == str(sol.slot):

@@ -119,7 +119,7 @@ class Channel(Generic[View]):
             del self._readers[stream], self._marks[stream]
 
     def note(self) -> None:
-        """Read all views that open pages show soon, and send the changes."""
+        """Soon read every view that an open page shows, and send the changes."""
         self._is_due = True
         if self._looking is None:
             self._looking = asyncio.create_task(self._go_on())

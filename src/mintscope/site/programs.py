@@ -74,7 +74,7 @@ def examples_of(page: str, mint: str, origin: str, *, has_mcp: bool) -> Sequence
 
 
 def filled(text: str, origin: str, mint: str = WSOL) -> str:
-    """Return the example *text* with *origin* and *mint* in their places."""
+    """Return the example program *text*, with its placeholders replaced by *origin* and *mint*."""
     # Not `str.format`: the examples have other braces.
     return text.replace("{origin}", origin).replace("{mint}", mint)
 

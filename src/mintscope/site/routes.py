@@ -265,7 +265,7 @@ def shows(page: PageResponse) -> PageHandler:
 
 
 class PageGroup(Protocol):
-    """A group of related pages."""
+    """Pages that belong together, such as those of alerts."""
 
     def routes(self) -> Iterable[PageRoute]:
         """Return the routes of the pages, each with its path and handler."""

@@ -186,7 +186,7 @@ def summary(scopes: frozenset[Scope]) -> str:
 
 
 def abilities(scopes: frozenset[Scope]) -> tuple[list[str], list[str]]:
-    """Return the rights that *scopes* give, and the rights that they lack, as page texts."""
+    """Return the rights that *scopes* give, and the rights that they lack, as texts."""
     words = {
         Scope(f"{area.name}:{verb}"): text
         for area in AREAS

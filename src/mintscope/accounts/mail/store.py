@@ -163,7 +163,7 @@ class SqlEmailRows(Table[EmailId, Draft]):
     def waiting_with(self, purpose: Purpose, subject: int) -> Sequence[Draft]:
         """Return unsent e-mails with a link or code for *purpose*, about the row *subject*.
 
-        subject   number of the application or user
+        subject   ID of the application or user
         """
         condition = f"proof.purpose = ? AND proof.subject = ? AND {IS_WAITING}"
         return self._all(condition, purpose, subject)

@@ -38,7 +38,7 @@ WRONG_CODE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Signup:
-    """The answer to an applicant: number and secret of the application."""
+    """The answer to an applicant: ID and secret of the application."""
 
     signup_id: SignupId
     secret: ApplicationSecret

@@ -117,7 +117,7 @@ class OperationPages:
         return Redirect(TOKENS, notice="token-removed")
 
     async def decline(self, request: PageRequest) -> PageResponse:
-        """Decline the requests for a token, and remove them from the list."""
+        """Decline users' requests to track a token, and remove them from the list."""
         await self._review.record(DECLINED, f"mint:{request.mint}", actor=request.signed_in)
         return Redirect(TOKENS, notice="token-declined")
 

@@ -44,7 +44,7 @@ CHAINS: Final = {
 
 
 class Into(StrEnum):
-    """The holder of the bought credits."""
+    """The destination of bought credits."""
 
     ACCOUNT = "account"  # account of the signed-in user
     TOKEN = "token"  # noqa: S105  a new credit token, not a password

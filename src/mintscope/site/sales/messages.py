@@ -1,4 +1,4 @@
-"""Messages about payments: outcome and next step."""
+"""Messages to customers about a purchase: its outcome, and the next step."""
 
 from collections.abc import Mapping
 from typing import Final

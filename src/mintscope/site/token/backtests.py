@@ -71,9 +71,9 @@ class Purchases:
         return not await self._bought.room(key)
 
     async def buy(self, user_id: UserId, key: str) -> bool:
-        """Spend a user's credit on *key* unless it is bought; return False if no credit is left.
+        """Buy the item of *key* for a credit, unless it is bought.
 
-        If ServiceUnavailable is raised, nothing is spent.
+        Return False if no credit is left.  If ServiceUnavailable is raised, nothing is spent.
         """
         # Before the credit is spent: of several requests at the same time, only one spends.
         if isinstance(await self._bought.take(key), Denied):

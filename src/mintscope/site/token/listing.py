@@ -369,9 +369,9 @@ def flaws_of_limits(query: FormData) -> Mapping[str, str]:
 
 
 def with_limits(asked: TokensQuestion, query: FormData) -> TokensQuestion:
-    """Return *asked* with the lowest and highest values entered in the form added to its condition.
+    """Add the lowest and highest values entered in the form to the condition of *asked*.
 
-    The condition of *asked* must be valid.
+    Return the changed *asked*, whose condition must be valid before.
     """
     limits = []
     for name, (_, condition, factor) in LIMITS.items():

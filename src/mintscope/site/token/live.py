@@ -54,10 +54,13 @@ class LivePages:
     async def open(
         self, request: PageRequest, mint: Mint, width: Width, may_see: MaySee
     ) -> PageResponse:
-        """Return the stream of a page; no content if too many pages are open or access is denied.
+        """Open the event stream of a token page.
+
+        Return no content if too many pages are open, or if the visitor may not see the page.
 
         may_see   returns whether the visitor may see the page; called now and, unless the token is
                   free for all visitors, once a minute
+
         Raises TokenNotFound, InsufficientData, RateLimited and ServiceUnavailable.
         """
         if self._pages.are_full or not await may_see():
