@@ -158,7 +158,7 @@ def use_proof(
 ) -> EmailProof | None:
     """Mark the link or code *proof_id* as used, and return it.
 
-    None if no longer valid for *purpose*.
+    Return None if it is no longer valid for *purpose*.
     """
     proof = proofs.get(proof_id)
     if proof is None or not proof.is_good(purpose, at):

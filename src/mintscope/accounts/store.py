@@ -62,7 +62,7 @@ class Columns(Generic[RowT]):
         self.text: str = ", ".join(part if isinstance(part, str) else part.text for part in parts)
 
     def read(self, row: Iterable[Any]) -> RowT:
-        """Return the record in *row*, whose columns are in the order of the attribute `text`."""
+        """Return the record in *row*, whose columns are in the order in which `text` names them."""
         return msgspec.convert(self._fields(iter(row)), self._kind, builtin_types=(bytes,))
 
     def _fields(self, values: Iterator[Any]) -> dict[str, object] | None:
@@ -159,7 +159,7 @@ class SqlAppRows(FactorRows[factor_rows.AppId, factor_rows.App]):
     def update(
         self, app_id: factor_rows.AppId, /, **changes: Unpack[factor_rows.AppChanges]
     ) -> None:
-        """Change columns of an app."""
+        """Set the columns of an authenticator app that *changes* names."""
         self._update(app_id, changes)
 
     def of_user(self, user_id: UserId) -> factor_rows.App | None:
@@ -200,7 +200,7 @@ class SqlPasskeyRows(FactorRows[factor_rows.PasskeyId, factor_rows.Passkey]):
     def update(
         self, passkey_id: factor_rows.PasskeyId, /, **changes: Unpack[factor_rows.PasskeyChanges]
     ) -> None:
-        """Change columns of a passkey."""
+        """Set the columns of a passkey that *changes* names."""
         self._update(passkey_id, changes)
 
     def of_user(self, user_id: UserId) -> Sequence[factor_rows.Passkey]:
@@ -267,7 +267,7 @@ class SqlUserRows(Table[UserId, factor_rows.KeptUser]):
     SOURCE = '"user" WHERE removed_at IS NULL AND'
 
     def update(self, user_id: UserId, /, **changes: Unpack[factor_rows.UserChanges]) -> None:
-        """Change columns of a user."""
+        """Set the columns of a user that *changes* names."""
         self._update(user_id, changes)
 
     def of_email(
@@ -321,7 +321,7 @@ class SqlSessionRows(Table[SessionId, Session]):
     SOURCE = 'session JOIN "user" ON "user".id = session."user" WHERE removed_at IS NULL AND'
 
     def update(self, session_id: SessionId, /, **changes: Unpack[SessionChanges]) -> None:
-        """Change columns of a session."""
+        """Set the columns of a session that *changes* names."""
         self._update(session_id, changes)
 
     def find(self, cookie_hash: CredentialHash) -> Session | None:

@@ -303,7 +303,7 @@ class ChangedSignal(Wire, forbid_unknown_fields=True):
 
 
 class WebhookState(Wire):
-    """The outcome of a webhook."""
+    """The delivery of a firing by webhook."""
 
     state: Annotated[str, about("waiting, delivered or given_up.", "delivered")]
     attempts: Annotated[int, about("How often it was sent.", 1)]

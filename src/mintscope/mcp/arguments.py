@@ -202,7 +202,7 @@ class ApiExchange:
         headers: tuple[Header, ...] = (),
         body: bytes = b"",
     ) -> ApiAnswer:
-        """Return the response to a request.
+        """Send a request to the API, and return the response.
 
         target    percent-encoded path and query
         client    ASGI scope of the client's request, whose headers in PASSED_ON are sent, too

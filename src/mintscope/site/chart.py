@@ -76,7 +76,7 @@ class Pane(NamedTuple):
     high: float
 
     def y(self, value: float) -> float:
-        """Return the vertical position of *value*."""
+        """Return the height in the chart at which *value* is drawn."""
         span = self.high - self.low
         part = (value - self.low) / span if span > 0 else 0.5
         return self.bottom - part * (self.bottom - self.top)

@@ -199,7 +199,7 @@ class OpenPages:
         serve: Serve,
         kind: ReportKind = PARTIAL,
     ) -> PageResponse:
-        """Return a stream for a page of *mints*; *serve* sends updates until the page is closed.
+        """Open the event stream of a page about *mints*; *serve* sends updates until it is closed.
 
         kind   kind of the reports that the page shows
 

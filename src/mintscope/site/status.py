@@ -64,10 +64,7 @@ class AgeRules(NamedTuple):
     retry_after_s: int = 5
 
     def of(self, age_ms: int | None) -> Lateness:
-        """Return the lateness of data of age *age_ms*: none, degraded or stale.
-
-        Unknown for None.
-        """
+        """Return the lateness of data: none, degraded or stale; unknown if *age_ms* is None."""
         if age_ms is None:
             return "unknown"
         if age_ms > self.stale_after_s * SECOND_MS:
@@ -102,7 +99,7 @@ class MarketStatus(NamedTuple):
     def behind(self) -> int | None:
         """The estimated number of slots since the newest one read.
 
-        None if the pace or the age is unknown.
+        It is None if the pace or the age is unknown.
         """
         if self.age_ms is None or self.pace is None:
             return None

@@ -66,7 +66,7 @@ class FilledGroup(GroupLine):
 
 
 class NewGroup(Wire, forbid_unknown_fields=True):
-    """The body with the name of a watchlist."""
+    """The body of a request that creates or renames a watchlist."""
 
     name: GroupName
 

@@ -88,7 +88,7 @@ class SqlApiKeyRows(Table[KeyId, KeyLine]):
     SOURCE = "api_key WHERE"
 
     def update(self, key_id: KeyId, /, **changes: Unpack[KeyChanges]) -> None:
-        """Change columns of a key."""
+        """Set the columns of an API key that *changes* names."""
         self._update(key_id, changes)
 
     def find(self, key_hash: CredentialHash) -> Holder | None:
@@ -148,7 +148,7 @@ class SqlApiKeyRows(Table[KeyId, KeyLine]):
         return self._db.changes()
 
     def forget_networks(self, user_id: UserId) -> None:
-        """Delete the networks of every key of a user, all of which must have ended.
+        """Delete the networks of all keys of a user; all these keys must have ended.
 
         An active key without networks would be accepted from anywhere.
         """

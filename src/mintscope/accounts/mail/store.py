@@ -62,14 +62,11 @@ class SqlProofRows(Table[ProofId, EmailProof]):
     SOURCE = "proof WHERE"
 
     def update(self, proof_id: ProofId, /, **changes: Unpack[ProofChanges]) -> None:
-        """Change columns of the row of an e-mailed link or code."""
+        """Set the columns of the row of a link or code that *changes* names."""
         self._update(proof_id, changes)
 
     def newest(self, purpose: Purpose, subject: int) -> EmailProof | None:
-        """Return the newest link for *purpose* about *subject*, valid or not.
-
-        None if there is none.
-        """
+        """Return the newest link for *purpose* about *subject*, valid or not, or None."""
         condition = "purpose = ? AND subject = ? ORDER BY id DESC LIMIT 1"
         return self._first(condition, purpose, subject)
 
@@ -113,7 +110,7 @@ class SqlEmailRows(Table[EmailId, Draft]):
         return self._add({**new_row, "written_at": at, "due_at": self._shared(at)})
 
     def update(self, email_id: EmailId, /, **changes: Unpack[EmailChanges]) -> None:
-        """Change columns of an e-mail."""
+        """Set the columns of an e-mail that *changes* names."""
         # All processes compare due times, so they are times of the shared clock.
         if "due_at" in changes:
             changes["due_at"] = self._shared(changes["due_at"])

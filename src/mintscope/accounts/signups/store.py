@@ -63,7 +63,7 @@ class SqlApplicationRows(Table[SignupId, KeptApplication]):
     SOURCE = "application WHERE"
 
     def update(self, signup_id: SignupId, /, **changes: Unpack[ApplicationChanges]) -> None:
-        """Change columns of an application."""
+        """Set the columns of an application that *changes* names."""
         self._update(signup_id, changes)
 
     def find(self, email: EmailAddress) -> KeptApplication | None:

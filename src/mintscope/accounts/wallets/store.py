@@ -124,7 +124,8 @@ class SqlCreditRows:
     ) -> CreditAccount:
         """Create the account of a credit token whose credits come from the account *root*.
 
-        The new account stores its root: that of *root* or, if *root* has none, *root* itself.
+        The new row names the account from which the credits first came: the one that the row of
+        *root* names or, if it names none, *root* itself.
         """
         return CreditAccount(self._db.execute(OPEN_ROOTED, (token_hash, hint, at, root)).get)
 

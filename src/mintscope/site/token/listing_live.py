@@ -197,7 +197,11 @@ class TokensPages:
         yield post(f"{PATH}/watch", self.watch, Access.SIGNED_IN)
 
     async def show(self, request: PageRequest) -> PageResponse:
-        """Show a page of the list; no content if nothing changed since the state `seen`."""
+        """Show a page of the list of tokens.
+
+        Return no content if nothing has changed since the state that `seen` in the query
+        identifies.
+        """
         asked = listing.question_of(request.query_params)
         query = request.query_params
         flaws = listing.flaws_of_limits(query)

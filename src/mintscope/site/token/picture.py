@@ -65,7 +65,10 @@ class PictureFacts(NamedTuple):
 
 
 def draw_picture(facts: PictureFacts, points: Sequence[ChartPoint], width_s: int) -> str:
-    """Return the picture of *facts* and *points*, oldest first, each *width_s* seconds wide."""
+    """Return a picture as SVG: *facts* as text, and *points* as candles, oldest first.
+
+    width_s   width of a candle in seconds
+    """
     width, height = PIXELS
     axis = axis_of(points, width_s)
     parts = [

@@ -77,7 +77,7 @@ def _run(svg: str) -> bytes:
 
 
 class PictureKey(NamedTuple):
-    """A token and the name of its timeframe."""
+    """A token and the name of a timeframe, which together identify a picture."""
 
     mint: Mint
     timeframe: str

@@ -160,9 +160,9 @@ def rows_of(report: TokenReport) -> Iterator[IndicatorRow]:
 
 
 def shares_of(report: TokenReport, last_trade: UnixS | None) -> Iterator[Share]:
-    """Yield the share of buys in each window.
+    """Yield the share of buys in each window of time.
 
-    None for a share of 0 without a trade in the window.
+    The share is None if it is 0 and *last_trade* is not in the window.
     """
     pressure = report.indicators.buy_sell_pressure
     now = report.data_span.to
