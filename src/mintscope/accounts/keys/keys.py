@@ -373,7 +373,10 @@ class RotatedKey:
 
 @dataclass(frozen=True, slots=True)
 class OwnKeys:
-    """Lets the holder of an API key rotate or revoke it.  Methods raise ServiceUnavailable."""
+    """Lets the holder of an API key rotate it, revoke it, or ask for scopes.
+
+    Methods raise ServiceUnavailable.
+    """
 
     keys: ApiKeys
 

@@ -99,7 +99,7 @@ NOTE_OVERSPENT: Final = 'UPDATE spend_alert SET told_day = ? WHERE "user" = ?'
 
 
 class SqlCreditRows:
-    """Reads and writes the credit accounts of users, inside one transaction."""
+    """Reads and writes credit accounts, their usage and spend alerts, inside one transaction."""
 
     def __init__(self, db: Database) -> None:
         self._db = db

@@ -58,7 +58,7 @@ class StatementPages:
         self._origin = origin
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the routes of the credit statement."""
+        """Return the routes of the page `/credits`, its forms, and the statement as a file."""
         yield get(PAGE, self.show)
         yield post(f"{PAGE}/deposit", self.deposit, Access.SIGNED_IN)
         spending = f"{PAGE}/spend-alert"

@@ -331,7 +331,7 @@ class TokenPages:
         self._pictures = Pictures(self.market.limits) if has_rasteriser() else None
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the routes of the page of a token."""
+        """Return the routes of the pages and files under `/token/{mint}`."""
         yield get(PATH, self.show)
         yield post(f"{PATH}/view", self.buy, Access.SIGNED_IN)
         yield post(f"{PATH}/track", self.track, Access.SIGNED_IN)
