@@ -125,7 +125,7 @@ class AccountSecrets:
         return urlsafe_b64encode(drawn).rstrip(b"=").decode()
 
     def code_of(self, nonce: bytes) -> str:
-        """Derive the eight-digit code that an e-mail shows from the *nonce* of its proof."""
+        """Derive the eight-digit code of an e-mail from the *nonce* of its proof."""
         drawn = hmac.digest(self.mail, b"code" + nonce, "sha256")
         # 128 bits, so that the remainder prefers no code noticeably.
         return f"{int.from_bytes(drawn[:16]) % 10**CODE_DIGITS:0{CODE_DIGITS}d}"

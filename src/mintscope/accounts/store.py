@@ -474,10 +474,7 @@ class SqlEventRows(Table[int, Event]):
         return [(row_id, self.COLUMNS.read(columns)) for row_id, *columns in rows]
 
     def last_number(self, subject: str, action: str) -> int:
-        """Return the ID of the newest event in which *action* was done to *subject*.
-
-        0 if there is none.
-        """
+        """Return the ID of the newest event in which *action* was done to *subject*, or 0."""
         # The sum `id + 0` keeps PostgreSQL from searching the whole log backwards.
         newest = (
             "SELECT coalesce(max(id + 0), 0) FROM account_event WHERE subject = ? AND action = ?"

@@ -399,7 +399,10 @@ class TokenPages:
             raise errors.NotFound from None
 
     async def older(self, request: PageRequest) -> PageResponse:
-        """Return the candles before the time `before`, as JSON with `points` and `has_older`."""
+        """Return the candles before the time `before`, as JSON with `points` and `has_older`.
+
+        Return no content if the visitor may not see them.  Raises NotFound.
+        """
         mint = request.mint
         before = request.query_params.text("before")
         if not before.isascii() or not before.isdigit() or len(before) > TIME_DIGITS_MAX:

@@ -65,8 +65,9 @@ class PictureFacts(NamedTuple):
 
 
 def draw_picture(facts: PictureFacts, points: Sequence[ChartPoint], width_s: int) -> str:
-    """Return a picture as SVG: *facts* as text, and *points* as candles, oldest first.
+    """Return a picture as SVG: *facts* as text, and *points* as candles with their volumes.
 
+    points    candles, oldest first
     width_s   width of a candle in seconds
     """
     width, height = PIXELS
