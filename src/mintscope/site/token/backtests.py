@@ -167,9 +167,10 @@ class BacktestPages:
         return await self._form(request, mint, values, shown=shown)
 
     async def buy(self, request: PageRequest) -> PageResponse:
-        """Show a backtest; unless the user has bought it, run it and spend a credit.
+        """Buy the backtest that the form describes for a credit, and redirect to its results.
 
-        Nothing is spent if the backtest read no candle.
+        A backtest that the user has bought is not charged again.  Nothing is spent if the backtest
+        fails or read no candle.
         """
         mint = request.mint
         values = filled(request.form)
