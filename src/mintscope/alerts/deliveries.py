@@ -242,9 +242,9 @@ class Deliveries:
     async def take_in(self) -> int:
         """Queue the webhooks of new firings; return the number of dropped webhooks.
 
-        One call reads at most PARTS_MAX times TAKEN_IN_AT_ONCE firings.  If more than *waiting_max*
+        One call reads at most PARTS_MAX times TAKEN_IN_AT_ONCE firings.  If more than `waiting_max`
         webhooks of an alert wait, older ones, except the oldest, are dropped.  Firings older than
-        *retry_ms_max* are not sent.
+        `retry_ms_max` are not sent.
         """
         since = await self.queue.read(lambda queue: queue.taken_until())
         if since is None:
@@ -330,7 +330,7 @@ class Deliveries:
         return await self.queue.read(lambda queue: queue.length())
 
     async def sweep(self) -> None:
-        """Delete old webhooks, those beyond *kept_max* of an alert, and those of deleted alerts."""
+        """Delete old webhooks, those beyond `kept_max` of an alert, and those of deleted alerts."""
         before = UnixMs(self.clock.now() - KEEP_MS)
         numbers = await self.queue.read(lambda queue: queue.signals())
         deleted = await self.store.read(lambda rows: rows.firings.deleted(numbers))
@@ -427,7 +427,7 @@ class Deliveries:
     ) -> tuple[int, UnixMs]:
         """Return the number of failures in a row, and the time of the next attempt.
 
-        Each failure doubles the pause, up to RETRY_MS_MAX.  The last attempt is *retry_ms_max*
+        Each failure doubles the pause, up to RETRY_MS_MAX.  The last attempt is `retry_ms_max`
         after the oldest firing of the batch whose webhook failed.
         """
         failed = [each.firing for each in attempts if each.has_failed]

@@ -69,7 +69,7 @@ class PageStream(EventStream):
 
     @override
     def tell(self, mint: Mint, event: bytes, *, is_whole: bool) -> None:
-        """Send *event* about *mint* to the page, or record that it was missed; call *on_report*."""
+        """Send *event* about *mint* to the page, or record that it was missed; call `on_report`."""
         super().tell(mint, event, is_whole=is_whole)
         self._on_report()
 

@@ -103,7 +103,7 @@ def token_of(choice: BundleChoice, priced: Sequence[PricedToken]) -> PricedToken
 
 
 def facts_of(choice: BundleChoice, priced: Sequence[PricedToken]) -> dict[str, Any]:
-    """Return the template values for a bundle and its price; *amount* is None without a price."""
+    """Return the template values for a bundle and its price; `amount` is None without a price."""
     bundle = choice.bundle
     chosen = token_of(choice, priced)
     terms = chosen.token.terms
