@@ -266,7 +266,7 @@ class ClosedMonths:
         return None
 
     def close(self, close: Close, at: UnixMs) -> None:
-        """Store *close* in the current transaction."""
+        """Store *close*, the totals of a closed month, in the current transaction."""
         self._db.execute(CLOSE, (*close, at))
         log.info("month_closed", month=name_of(close.month), last_entry=close.last_entry)
 

@@ -54,7 +54,7 @@ class Empty(msgspec.Struct, frozen=True, gc=False):
 
 
 class LedgerEntry(msgspec.Struct, frozen=True, gc=False):
-    """An entry that changed a balance, and the balance after it."""
+    """A change of an account's credit balance by *delta*; *balance* is the balance after it."""
 
     kind: str
     delta: int
@@ -310,10 +310,10 @@ class InstantLedger(Protocol):
     """
 
     def recall(self, bearer: bytes) -> Remembered | None:
-        """Return the cached results of `find` and `root` for *bearer*; None if they are not cached.
+        """Return the account of the credit token *bearer* from the cache; None if it is not cached.
 
-        Also return None if the account was empty after its last spend of a single credit: credits
-        may have been added since then, so call `find` and `spend`.
+        Also return None if the last spend of a single credit found the account empty: credits may
+        have been added since then, so ask the store, with `find` and `spend`.
         """
 
     def spend_for(self, account: CreditAccount, waiter: DebitWaiter) -> None:

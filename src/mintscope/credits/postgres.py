@@ -289,10 +289,10 @@ class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
 
     @override
     def give_back(self, reversals: Sequence[ledger.Reversal], at: UnixMs) -> None:
-        """Give back the credits of *reversals*, and delete the rows of answered batches.
+        """Give back the credits of *reversals*, and delete the rows of answered batches of debits.
 
-        One transaction does both, because the credits of a batch are given back while its row is
-        stored.
+        One transaction does both: another process would give back the debits of a batch whose row
+        is still stored.
         """
         self._owed.extend(reversals)
         self._look_up_reversals(at)
@@ -423,7 +423,7 @@ class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
             self._clear_up(at)
 
     def _note_given_back(self) -> None:
-        """Note the debits of this replica that other replicas have given back."""
+        """Note which debits of this process other processes have given back."""
         if not self._taken:
             return
         for (batch,) in self._db.execute(TAKEN_BACK, ([*self._taken],)):
@@ -508,7 +508,6 @@ class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
 def _asked(
     debits: Sequence[ledger.Debit], at: UnixMs
 ) -> tuple[list[CreditAccount], UnixMs, list[int], list[int | None], list[int | None], Month]:
-    """Return *debits* as values of a statement: accounts, time, counts, keys, endpoints, month."""
     counts = [each.credit_count for each in debits]
     keys = [each.key for each in debits]
     endpoints = [each.endpoint for each in debits]
@@ -529,7 +528,7 @@ def _purpose(reversal: ledger.Reversal) -> _Purpose:
 
 
 def _reversal(taken: Sequence[Any]) -> ledger.Reversal:
-    """Return the reversal of one debit of a batch."""
+    """Return the reversal that gives back one debit of a stored batch."""
     # Debits of single credits, and debits stored by older versions, have fewer columns.
     account, delta, _, key, month, once, _, endpoint = (*taken, *[None] * 5)[:8]
     counted_in = None if key is None else month

@@ -23,7 +23,7 @@ SETTLED_MS: Final = 600_000  # a wallet cannot rotate a younger purchase whose c
 
 
 class RotationDenied(Enum):
-    """A reason to refuse a rotation."""
+    """A reason to refuse to move the credits of a payment to a new credit token."""
 
     FORGED = auto()  # the service did not write the text, or wrote it for another `Claim`
     EXPIRED = auto()
@@ -111,7 +111,10 @@ def find_flaw(
 
 
 def decide(purchased: Purchased, *, now: UnixMs) -> RotationDenied | None:
-    """Return TOO_SOON if the payer must not rotate the purchase yet at *now*; otherwise None."""
+    """Return TOO_SOON if the payer must wait before moving the credits of *purchased* again.
+
+    Return None if the payer may move them now.
+    """
     if purchased.rotated_at is not None and now - purchased.rotated_at < EVERY_MS:
         return RotationDenied.TOO_SOON
     if purchased.is_used and now - purchased.bought_at < SETTLED_MS:

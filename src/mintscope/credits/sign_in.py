@@ -57,12 +57,12 @@ class SignIn(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def name(self) -> str:
-        """The name of the answer that the nonce buys; a nonce buys only one answer."""
+        """The name of the one answer that this sign-in buys: a hash of its nonce."""
         return sha256(f"sign-in\n{self.nonce}".encode()).hexdigest()
 
 
 class SignInFlaw(StrEnum):
-    """A reason to refuse a sign-in; the values are error codes of the specification."""
+    """A reason to refuse a sign-in; the values are error codes of the x402 sign-in extension."""
 
     DOMAIN = "invalid_siwx_domain_mismatch"
     URI = "invalid_siwx_uri_mismatch"
@@ -94,7 +94,7 @@ _DECODER: Final = msgspec.json.Decoder(SignIn)
 
 
 def write_challenge(key: bytes, target: Target, *, now: UnixMs, drawn: bytes) -> dict[str, Any]:
-    """Return the challenge for *target*, as an extension of a 402 response.
+    """Return the challenge that a wallet signs to sign in at *target*, as an extension of a 402.
 
     drawn   random bytes, DRAWN_BYTES of them
     """
@@ -185,7 +185,10 @@ def _is_ours(keys: Iterable[bytes], sign_in: SignIn) -> bool:
 
 
 def _is_signed(wallet: str, text: str, read_signature: Callable[[], Ed25519]) -> bool:
-    """Return whether the result of *read_signature* is the signature of *text* by *wallet*."""
+    """Return whether *read_signature* returns the signature of *text* by *wallet*.
+
+    Return False if it raises ValueError.
+    """
     try:
         with parsed_by_others():
             return read_signature().verify(Pubkey.from_string(wallet), text.encode())
@@ -214,10 +217,10 @@ def write_text(key: bytes, body: str, *, now: UnixMs, nonce: bytes) -> str:
 def find_text_flaw(  # noqa: PLR0913 - one argument for each part
     key: bytes, body: str, *, wallet: Wallet, text: str, signature: bytes, now: UnixMs
 ) -> ChallengeFlaw | None:
-    """Return the reason to refuse *text* and *signature*; None if they are valid.
+    """Return the reason to refuse a signed text; None if it is valid.
 
-    They are valid if `write_text` wrote *text* for *body* with *key*, if the text has not expired,
-    and if *signature* is the signature of the text by *wallet*.
+    It is valid if this service wrote *text* for *body* with *key*, if the text has not expired, and
+    if *signature* is the signature of the text by *wallet*.
     """
     last_line = _LAST_LINE.fullmatch(text.rpartition("\n")[2])
     if last_line is None:

@@ -67,7 +67,10 @@ class MinutesUnderWay:
     def begin(
         self, outcomes: Sequence[ledger.DebitOutcome], at: UnixMs
     ) -> list[ledger.DebitOutcome]:
-        """Store a stream minute for each debit that was taken; return *outcomes* with minutes."""
+        """Store a stream minute for each debit that was taken.
+
+        Return *outcomes*, in which each taken debit has the number of its minute.
+        """
         self._hold()
         begun = [
             msgspec.structs.replace(each, minute=randbits(62))
@@ -193,7 +196,7 @@ decode_spent: Final = msgspec.json.Decoder(list[tuple[int, int, int]]).decode
 
 
 class CreditBook(statements.CreditTables[apsw.Connection]):
-    """The credit tables over one SQLite connection, for one thread."""
+    """The tables of credits in one SQLite database, for use in one thread."""
 
     errors = apsw.Error
     refusals = apsw.ConstraintError
@@ -281,7 +284,7 @@ class CreditBook(statements.CreditTables[apsw.Connection]):
     def _debit(
         self, debits: Sequence[ledger.Debit], at: UnixMs, month: Month
     ) -> list[ledger.DebitOutcome]:
-        """Take each of *debits* that balance and cap allow; each must be of another account."""
+        """Take each of *debits* that balance and cap allow; each must be for another account."""
         asked = [(each.account, each.credit_count, each.key, each.endpoint) for each in debits]
         self._db.execute(DEBIT, (msgspec.json.encode(asked).decode(), at, month))
         spent = self._spent(self._db.changes())
@@ -369,7 +372,10 @@ class CreditBook(statements.CreditTables[apsw.Connection]):
 
 
 def _rounds(debits: Sequence[ledger.Debit]) -> Iterable[list[int]]:
-    """Return the indexes of the first debit of each account, then of the second ones, and so on."""
+    """Divide *debits* into rounds, so that no round has two debits of the same account.
+
+    Return the indexes of each round.
+    """
     seen: Counter[int] = Counter()
     rounds: defaultdict[int, list[int]] = defaultdict(list)
     for place, debit in enumerate(debits):

@@ -293,10 +293,10 @@ class Executes(Protocol):
         """Run one statement."""
 
     def executemany(self, statement: str, many: Iterable[Sequence[Any]], /) -> Any:
-        """Run a statement once for each of *many*."""
+        """Run *statement* once for each sequence of values in *many*."""
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection to the database."""
 
 
 def _still_owed(db: Executes, reversals: Iterable[Reversal]) -> list[Reversal]:
@@ -323,7 +323,6 @@ def _still_owed(db: Executes, reversals: Iterable[Reversal]) -> list[Reversal]:
 
 
 def _values(reversal: Reversal, at: UnixMs) -> tuple[int | None, ...]:
-    """Return the values of the statement REVERSE for *reversal*."""
     taken = (reversal.account, reversal.credit_count, at)
     return (*taken, reversal.key, reversal.month, reversal.endpoint)
 
@@ -346,7 +345,10 @@ def summary_of(db: Executes, account: CreditAccount) -> list[KindLine]:
 
 
 def contradictions(db: Executes) -> list[CreditAccount]:
-    """Return the accounts whose balance contradicts the last closed month and later entries."""
+    """Return the accounts whose balance differs from the sum of its entries.
+
+    The sum is that of the last closed month, with the later entries added.
+    """
     closed = db.execute(LAST_CLOSED, ()).get or NOTHING
     bounds = {"after": closed[1], "closed": closed[0]}
     return [CreditAccount(account) for (account,) in db.execute(ALL_ADD_UP, bounds)]
@@ -398,7 +400,10 @@ class CreditTables(ABC, Generic[Db]):
         return CreditAccount(account)
 
     def find(self, bearer: str) -> CreditAccount | None:
-        """Return the account of the credit token *bearer*; None if it is unknown or rotated."""
+        """Return the account of the credit token *bearer*.
+
+        Return None if the token is unknown, or if its credits were moved to a new token.
+        """
         digest = hash_credential(bearer, pepper=self._pepper)
         account = self._db.execute(FIND, (digest,)).get
         return None if account is None else CreditAccount(account)
@@ -447,7 +452,10 @@ class CreditTables(ABC, Generic[Db]):
 
     @abstractmethod
     def note_answered(self, batch_count: int) -> None:
-        """Record that the requests of the first *batch_count* batches were answered."""
+        """Record that the first *batch_count* batches of debits need no reversal any more.
+
+        Their requests were answered.
+        """
 
     @abstractmethod
     def rest(self, at: UnixMs) -> None:
@@ -490,11 +498,14 @@ class CreditTables(ABC, Generic[Db]):
         return Statement(balance, received - balance, entries, days)
 
     def contradictions(self) -> list[CreditAccount]:
-        """Return the accounts whose balance contradicts the last closed month and later entries."""
+        """Return the accounts whose balance differs from the sum of its entries.
+
+        The sum is that of the last closed month, with the later entries added.
+        """
         return contradictions(self._db)
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection to the database."""
         self._db.close()
 
     @abstractmethod

@@ -29,15 +29,14 @@ T = TypeVar("T")
 
 
 class GroupCreditLedger:
-    """Implements CreditLedger, InstantLedger and DebitLedger, for one event loop.
+    """Credit ledger for one event loop, which commits many spends together, in a thread.
 
-    Spends are committed in batches, in a thread.  `recall` answers from the results of `find` and
-    `root`, which are cached.
+    Implements CreditLedger, InstantLedger and DebitLedger.  Accounts that were found are cached.
 
     writing      the tables that the commits write to
     reading      runs reads on tables of other connections
-    patience_s   seconds without the end of a batch after which all waiting requests are refused; at
-                 the latest they are refused after twice this time
+    patience_s   if no batch of spends ends for this many seconds, all waiting requests are refused,
+                 at the latest after twice this time
     """
 
     def __init__(
@@ -135,12 +134,15 @@ class GroupCreditLedger:
         self._sent.append(debited.minute)
 
     async def give_back(self, debited: ledger.Debited, credit_count: int) -> None:
-        """Give back *credit_count* of the credits of *debited*; on failure they remain owed."""
+        """Give back *credit_count* of the credits of *debited*.
+
+        If the store fails, the credits are given back later.
+        """
         self._owed.append(debited.reversal(credit_count))
         await self._group.run(self._give_back_now)
 
     def owe(self, reversal: ledger.Reversal) -> None:
-        """Give back the credits of *reversal* in the next commit, or soon if there is no commit."""
+        """Give back the credits of *reversal* with the next commit, or soon if there is none."""
         # In the next iteration, the batch of the debit counts as answered.
         asyncio.get_running_loop().call_soon(self._owe, reversal)
 
@@ -277,9 +279,9 @@ class GroupCreditLedger:
             self._give_back()
 
     def _give_back(self) -> None:
-        """Give back the owed credits; if this fails, they remain owed.
+        """Commit the reversals of all owed credits; if this fails, they remain owed.
 
-        Also record which stream minutes were sent, and which batches were answered.
+        Also record which stream minutes were sent, and which batches of debits were answered.
         """
         # The event loop may append to each deque meanwhile, so only its present items are taken.
         if self._sent:
@@ -344,7 +346,10 @@ class CreditAccounts:
         return await self._read(lambda: self._listing.summary(account))
 
     async def contradictions(self) -> Sequence[CreditAccount]:
-        """Return the accounts whose balance contradicts the last closed month and later entries."""
+        """Return the accounts whose balance differs from the sum of its entries.
+
+        The sum is that of the last closed month, with the later entries added.
+        """
         return await self._read(self._listing.contradictions)
 
     async def close(self) -> None:

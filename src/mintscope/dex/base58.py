@@ -97,11 +97,10 @@ def common_head(first: str, length: int) -> bytes | None:
 
 
 def head(text: str | bytes, size: int = HEAD_SIZE) -> bytes:
-    """Return the first *size* bytes (1 or 8) of `decode(text)`, or all if there are fewer.
+    """Return the first *size* bytes (1 or 8) of the base58 *text*, or all if there are fewer.
 
-    The same few instructions recur with different amounts, so their heads are cached by the first
-    digits.  Raises Unreadable if *text* is not base58, or has more than LENGTH_MAX digits; an error
-    after the first digits may go unnoticed.
+    Results are cached by the first digits of *text*.  Raises Unreadable if *text* is not base58, or
+    has more than LENGTH_MAX digits; an error after the first digits may go unnoticed.
     """
     if isinstance(text, str):
         digits = HEAD_DIGITS[size]

@@ -39,13 +39,13 @@ RETURNING: Final = frozenset({b"\x09", b"\x26", b"\x2d"})
 
 
 def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> list[Swap]:
-    """Return the swap of *call* with the curve in *legs*; without legs, the swap in its transfers.
+    """Return the swap that *call* made with a launch curve; empty if nothing was traded.
 
-    The result is empty if nothing was traded.
-
-    Raises Unreadable, for example with SHARED_LAMPORTS if another instruction may have taken
-    lamports from the curve, or a token program has paid lamports to it; with NO_MOVEMENT if the
-    curve did not exchange two mints; with TRUNCATED_INSTRUCTION if accounts are missing.
+    legs     the position of the curve among the accounts; if empty, the transfers alone are read
+    Raises   Unreadable, for example with SHARED_LAMPORTS if another instruction may have taken
+             lamports from the curve, or a token program has paid lamports to it; with NO_MOVEMENT
+             if the curve did not exchange two mints; with TRUNCATED_INSTRUCTION if accounts are
+             missing
     """
     if not legs:
         return read_closed(call, legs, token_accounts)
@@ -111,7 +111,7 @@ def _may_take(instruction: Instruction, account: int) -> bool:
 
 
 def _returns(instruction: Instruction, account: int) -> bool:
-    """Return whether *instruction* of a token program gives lamports to *account*."""
+    """Return whether *instruction* closes or unwraps a token account in favour of *account*."""
     taker = instruction.accounts[1:PARTIES]
     if len(taker) != 1 or taker[0] != account:
         return False

@@ -217,9 +217,11 @@ NO_PROGRAM: Final = "unknown"
 def decode_block(
     transactions: Iterable[Transaction | UnreadableTransaction], roles: Roles = KNOWN
 ) -> Decoded:
-    """Return the decoded *transactions*, in order; *roles* has the DEX programs.
+    """Return the swaps of *transactions*, in order, and what could not be read.
 
-    If a transaction or a call cannot be read, it is quarantined, and no error is raised.
+    A transaction or a call that cannot be read is quarantined, and no error is raised.
+
+    roles   the DEX programs, with their layouts
     """
     migrations: list[Swap] = []
     decoded = Decoded([], [], [], migrations)
@@ -237,7 +239,10 @@ def decode_block(
 
 
 def _decode(transaction: Transaction, known: Roles, into: Decoded, migrations: list[Swap]) -> None:
-    """Add the results of *transaction* to *into*, and its migrations to *migrations*."""
+    """Add the swaps and errors of *transaction* to *into*.
+
+    Add to *migrations* a record for each move of a token from its launch curve to a pool.
+    """
     try:
         traced = _trace(transaction, known)
     except Unreadable as unreadable:
@@ -349,7 +354,10 @@ def _calls_unlisted(transaction: Transaction, by_key: Mapping[Any, Program | Nat
 
 
 def _migration(call: Call, token_accounts: TokenAccounts) -> Swap | None:
-    """Return the migration of *call*, or None if it is not a migration."""
+    """Return the move of a token from its launch curve to a pool, as a swap without amounts.
+
+    Return None if *call* is no such move.
+    """
     names = call.program.migrations.get(base58.head(call.instruction.data))
     accounts = call.instruction.accounts
     if names is None or len(accounts) <= max(*names.mints, names.curve, names.pool):

@@ -1,11 +1,11 @@
-"""Swaps that programs publish as events, by calling themselves.
+"""Swaps that programs publish as events: a program writes an event by calling itself.
 
 The data of an event are the bytes e445a52e51cb9a1d, 8 bytes for its kind, and its fields.  Later
-versions append fields, so an event may be longer than its layout.  Each layout belongs to one
-program, because another program may use the same name for another event.
+versions of a program append fields, so an event may be longer than its layout.  Each layout belongs
+to one program, because another program may use the same name for another event.
 
-If the amounts of an event and of the transfers differ, the decoder does not understand the call.
-The fee of a swap is read only from its event.
+If the amounts of an event and of the transfers differ, the call cannot be read.  The fee of a swap
+is read only from its event.
 """
 
 import struct
@@ -69,14 +69,16 @@ LAYOUTS: Final = {
 
 
 class FeeLayout(NamedTuple):
-    """The fees in an event; each is a rate in basis points and an amount, two u64.
+    """The position of the fees in a swap event.
+
+    Each fee is a rate in basis points and an amount, both u64.
 
     fields     reads the event from its first byte: the rates of protocol and liquidity providers
                (of a curve: only the protocol), then the rate and the amount of the creator's fee
-    cashback   offset of the fee that the trader can claim later, in place of the creator; only
-               newer events have it.  It is counted from the end of the string, or from the first
-               byte if *text* is None
-    text       offset of the string before *cashback*; None if there is no such string
+    cashback   offset of the fee that the trader can claim later, in place of the creator; older
+               events end before it.  It is counted from the end of a string of variable length, or
+               from the first byte if *text* is None
+    text       offset of that string; None if the event has none
     """
 
     fields: struct.Struct

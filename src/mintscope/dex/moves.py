@@ -138,9 +138,10 @@ def _fee(
     target: TokenBalance | None,
     token_accounts: TokenAccounts,
 ) -> int:
-    """Return the fee withheld from *sent*, the amount of *transfer* to *target*.
+    """Return the part of *sent*, the amount of *transfer*, that the mint withheld as a fee.
 
-    The result is 0 if no fee is known, or if a signer receives an amount without a named fee.
+    The result is 0 if no fee is known.  It is also 0 if a signer receives the amount and the
+    instruction names no fee, because no swap uses that amount.
     """
     size, to, at = shape
     fee = _named_fee(data_of(transfer), at, size)
@@ -171,7 +172,13 @@ def _arrived(account: int, named: int, token_accounts: TokenAccounts) -> int:
 
 
 def _withheld(transfer: Instruction, sent: int, account: int, token_accounts: TokenAccounts) -> int:
-    """Return the fee withheld from *transfer* to *account*; 0 if the balances do not show a fee."""
+    """Return the fee that the mint withheld from *transfer*, as the balances show it.
+
+    The result is 0 if the balances do not show a fee.
+
+    sent      the amount that left the source
+    account   the index of the account that received the transfer
+    """
     gained = (token_accounts.after(account) or 0) - (token_accounts.before(account) or 0)
     if gained in {0, sent}:  # the gain was not recorded, or no fee was withheld
         return 0
@@ -240,7 +247,7 @@ def _transferred(
 
 
 def _shares(kept: int, amounts: Sequence[int]) -> Sequence[int]:
-    """Return the fee that was withheld from each of *amounts*; the sum of the fees is *kept*."""
+    """Divide *kept*, the fees withheld in total, among *amounts*; return one fee for each."""
 
     # A mint withholds basis points of each amount, rounded up.  If no rate gives *kept* (the mint
     # may have a maximum fee), *kept* is split in proportion to *amounts*.
@@ -267,7 +274,7 @@ def _shares(kept: int, amounts: Sequence[int]) -> Sequence[int]:
 def _with_wrapped(
     call: Call, others: list[Instruction], found: list[Move], token_accounts: TokenAccounts
 ) -> list[Move]:
-    """Return *found*, transfers of tokens, with the moves of lamports and of unwrapped SOL added.
+    """Add moves of lamports and unwrapped SOL to the transfers *found*, and return them.
 
     others   instructions of *call* that may wrap or unwrap SOL
     """
@@ -426,7 +433,7 @@ def _lamports_to(account: int, instruction: Instruction) -> int:
 
 
 def _taken(unwrap: Instruction, account: int, held: int) -> int:
-    """Return the amount that *unwrap* took from *account*, whose balance was *held*."""
+    """Return the amount that *unwrap* took from *account*, which held *held* before."""
     if unwrap.accounts[0] != account:
         return 0
     named = _named_amount(unwrap)

@@ -163,7 +163,7 @@ class Unreadable(Exception):
 
 
 def _heads(words: str) -> frozenset[bytes]:
-    """Return the first bytes of the Anchor instructions named *words*: hashes of the names."""
+    """Return the discriminators of the Anchor instructions in *words*, split at spaces."""
     return frozenset(sha256(f"global:{word}".encode()).digest()[:8] for word in words.split())
 
 

@@ -55,9 +55,10 @@ class Migration(NamedTuple):
 
 
 class Call(msgspec.Struct, gc=False):
-    """One call of a program, with the token, system and event instructions below it.
+    """One call of a DEX program or a router, with the instructions that it made.
 
-    Instructions below a deeper `Call`, a router or a transfer hook are not included.
+    Those are the instructions of the token programs, of the system program, and its own events;
+    those made by a deeper `Call`, a router or a transfer hook are not included.
     """
 
     program: "Program"
@@ -76,16 +77,16 @@ Reader: TypeAlias = Callable[[Call, tuple[Leg, ...], TokenAccounts], list[Swap]]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Program:
-    """A DEX or a router, usually a row of the table.
+    """A DEX or a router, usually a row of the table `programs`.
 
-    swaps       the pools with which a swap instruction trades, by its first bytes; b"" stands for
+    swaps       by the first bytes of an instruction, the pools with which it trades; b"" stands for
                 every other instruction, which is judged by its transfers
-    migrations  the accounts of a migration from a curve to a pool, by the first bytes of its
-                instruction
+    migrations  by the first bytes of an instruction, the accounts of a migration from a curve to a
+                pool
     is_pooled   whether a vault holds tokens of several markets, or of a wallet, so that its balance
                 does not show the reserve of one pool
-    head_size   number of first bytes that identify an instruction: 1 or 8; 0 if b"" is the only
-                key of *swaps*
+    head_size   number of first bytes that identify an instruction: 1 or 8; 0 if b"" is the only key
+                of *swaps*
 
     This is a dataclass, because a negative `isinstance` check of a msgspec struct takes twice as
     long.

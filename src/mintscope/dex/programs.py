@@ -18,7 +18,7 @@ Swaps = dict[bytes, tuple[Leg, ...]]
 
 
 def _swaps(heads: str, *legs: Leg) -> Swaps:
-    """Return *legs* for each head in *heads*, which are in hex, separated by spaces."""
+    """Return a table that has *legs* for each discriminator in *heads*, hex separated by spaces."""
     return {bytes.fromhex(head): legs for head in heads.split()}
 
 

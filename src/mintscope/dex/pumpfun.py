@@ -78,12 +78,12 @@ def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> li
 
 
 def read_event(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
-    """Return the swap in the pump.fun event of *call*; an empty list if there is no such event.
+    """Return the swap in the trade event that *call* of pump.fun published.
 
-    The list is also empty if nothing was traded.  The instruction may be unknown.  The curve is the
-    party that moved the mint, but is neither the trader nor a signer; unless there is exactly one
-    such party, the mint names the pool.  The quote is the mint in the transaction whose address
-    is in the tail of the event, or else SOL.
+    The list is empty if there is no such event, or if nothing was traded.  The instruction may be
+    unknown: only the event and the moves are read.  The pool is the only party besides trader and
+    signers that moved the mint; if there is none or several, the mint itself names the pool.  The
+    quote is the mint of the transaction whose address is at the end of the event, or else SOL.
 
     Raises Unreadable if the event or the moves cannot be read, or if they differ.
     """

@@ -89,12 +89,13 @@ REPORTED: Final = frozenset({QuarantineReason.UNKNOWN_EXCHANGE, QuarantineReason
 def recognise(
     calls: Sequence[Call], found: list[list[Swap] | None], token_accounts: TokenAccounts
 ) -> Iterator[tuple[Call, Unreadable]]:
-    """Store in *found* the swaps of the unlisted programs among *calls*, innermost first.
+    """Find swaps of programs that are not in the list of DEX programs; store them in *found*.
 
-    found   the swaps of each call, None if the call could not be read; the caller has stored the
-            swaps of listed programs
+    calls   all calls of a transaction, in order; the innermost ones are examined first
+    found   the swaps of each of *calls*, None if a call could not be read; the swaps of listed
+            programs must already be stored
 
-    Yields each call whose error has one of the reasons in REPORTED, together with the error.
+    Yields each call that could not be read for one of the reasons in REPORTED, with its error.
     """
     has_moved = False  # whether one of the calls examined so far has moved tokens
     # Innermost first: a call around an exchange is usually a router, which passed tokens on.
@@ -161,7 +162,7 @@ def _recognised(call: Call, inner: Sequence[Call], token_accounts: TokenAccounts
 
 
 def _is_below_named(calls: Sequence[Call], number: int, token_accounts: TokenAccounts) -> bool:
-    """Return whether a router of ROUTERS made call *number* directly."""
+    """Return whether the direct caller of call *number* is a router in ROUTERS."""
     call = calls[number]
     if call.inner < 0:
         return False
@@ -278,7 +279,10 @@ def _read(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
 def _sides(
     exchanges: dict[str, Exchange], moved: Sequence[Move], token_accounts: TokenAccounts
 ) -> tuple[str, str] | None:
-    """Return the trader and the owner of the vaults; None unless there is exactly one of each."""
+    """Return the trader and the owner of the pool's vaults.
+
+    Return None if they are not certain.
+    """
     signers = token_accounts.signers
     pairs = _mirrored(exchanges, token_accounts)
     signed = [pair for pair in pairs if pair[0] in signers]

@@ -67,11 +67,12 @@ class TokenAccounts:
 
     keys          the address of each account
     signers       the addresses of the signers, the fee payer first
-    inner         the instructions below each top-level instruction, by its position
+    inner         by the position of each top-level instruction, the inner instructions that it
+                  caused
     is_complete   whether `complete` was called
-    opened        the instructions of each expanded batch
-    fees          by target, the fees that were withheld from transfers: see `moves`
-    wrapped       by account, the wrapped SOL before instructions that unwrap it: see `moves`
+    opened        by the `id` of each instruction that is a batch, the instructions in it
+    fees          by index of the receiving account, the fees withheld from transfers (`moves`)
+    wrapped       by index of the account, its wrapped SOL before each unwrapping (`moves`)
     book          the token accounts, by index: those that exist after the transaction, and, once
                   `complete` was called, also those that the transaction closed
     """
@@ -175,9 +176,10 @@ class TokenAccounts:
         return decimals, int(text) if is_number else None
 
     def complete(self) -> None:
-        """Add to `book` the accounts that the transaction closed.
+        """Add to `book` the token accounts that the transaction closed.
 
-        Raises Unreadable if earlier balances, or instructions that open accounts, are malformed.
+        Raises Unreadable if the balances before the transaction, or the instructions that open
+        accounts, are malformed.
         """
         if self.is_complete:
             return
@@ -283,7 +285,7 @@ class TokenAccounts:
         return self._tokens
 
     def moving_instructions(self) -> Sequence[Instruction]:
-        """Return every instruction of the token programs and the system program, in order."""
+        """Return the transaction's instructions of the token and system programs, in order."""
         if self._moving is None:
             self._moving = batch.expand_readable(
                 self._run(self._indices(MOVING_PROGRAMS)), self.opened
@@ -313,7 +315,7 @@ class TokenAccounts:
         return found
 
     def _openings(self) -> Iterator[TokenBalance]:
-        """Yield every token account that the transaction initialised and `book` lacks."""
+        """Yield each token account that the transaction initialised and that `book` lacks."""
         for instruction in self.token_instructions():
             accounts = instruction.accounts
             if not accounts or accounts[0] in self.book:

@@ -125,7 +125,10 @@ def read_closed(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts
 
 
 def _owners(call: Call, leg: Leg, token_accounts: TokenAccounts) -> tuple[str, ...]:
-    """Return the owners of the vaults of *leg*.  Raises Unreadable if accounts are missing."""
+    """Return the owners of the vaults between which the swap *leg* moves tokens.
+
+    Raises Unreadable if the instruction has too few accounts.
+    """
     accounts = call.instruction.accounts
     if len(accounts) < leg.size:
         raise Unreadable(QuarantineReason.TRUNCATED_INSTRUCTION)
@@ -179,7 +182,10 @@ def exchange_of(flow: dict[str, int]) -> Exchange | None:
 
 
 def exchanges_of(moved: list[Move]) -> dict[str, Exchange]:
-    """Return the exchange of each party that gave one mint for another, ordered by first move."""
+    """Return the exchange of each owner that gave one mint for another in *moved*, by owner.
+
+    The order is that of the first moves of the owners.
+    """
     flows: dict[str, dict[str, int]] = {}
     for source, target, mint, sent, received in moved:
         flow = flows.setdefault(source, {})
@@ -194,9 +200,10 @@ def exchanges_of(moved: list[Move]) -> dict[str, Exchange]:
 
 
 def _each(call: Call, moved: list[Move], token_accounts: TokenAccounts) -> list[Swap]:
-    """Return one swap for each pool that exchanged, by first move; each pool owns its vaults.
+    """Return one swap for each party that exchanged two mints, except the trader.
 
-    Raises Unreadable if no pool exchanged.
+    Such a party is a pool that owns its vaults.  The order is that of their first moves.  Raises
+    Unreadable if no pool exchanged.
     """
     exchanges = exchanges_of(moved)
     exchanges.pop(_initiator(exchanges, token_accounts), None)
@@ -269,7 +276,10 @@ def _initiator(exchanges: dict[str, Exchange], token_accounts: TokenAccounts) ->
 
 
 def _trader(exchange: Exchange, moved: list[Move], signers: Sequence[str]) -> str:
-    """Return the signer on the other side of *exchange*; the fee payer if no signer is there."""
+    """Return the signer that paid to the pool of *exchange*, or that received from it.
+
+    Return the fee payer if no signer did.
+    """
     received, _, paid, _ = exchange
     for source, target, mint, _, _ in moved:
         if mint == received and source in signers:

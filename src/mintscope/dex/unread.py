@@ -155,9 +155,11 @@ OPENING: Final = frozenset(bytes([kind, 0, 0, 0]) for kind in (0, 1, 3, 8))
 
 
 def may_exchange(whole: Call, call: Call, token_accounts: TokenAccounts) -> bool:
-    """Return whether the moves under *whole* may be an exchange: a cheap test.
+    """Return whether the transfers of *whole* may be an exchange, by a cheap test.
 
-    whole   *call*, or `with_inner` of it
+    May return True for transfers that are no exchange.
+
+    whole   *call* itself, or *call* with the transfers of the calls inside it
     """
     if not any(one.data[:1] in SHAPES or one.data[:PARTIES] in SHAPES for one in whole.tokens):
         return False
@@ -173,12 +175,13 @@ def may_exchange(whole: Call, call: Call, token_accounts: TokenAccounts) -> bool
 
 
 def expect_none(whole: Call, call: Call, token_accounts: TokenAccounts) -> None:
-    """Raise Unreadable, with UNKNOWN_EXCHANGE, if a signer exchanged under *whole*.
+    """Raise Unreadable, with UNKNOWN_EXCHANGE, if a signer exchanged tokens in *whole*.
 
-    The exchanges in the list "Not reported", at the top of this module, raise no error.  Also
-    raises Unreadable if transfers or balances cannot be read.
+    Exchanges in the list "Not reported", at the top of this module, raise no error.  Also raises
+    Unreadable if transfers or balances cannot be read.
 
-    whole   *call*, or `with_inner` of it; no swap was read from it
+    whole   *call* itself, or *call* with the transfers of the calls inside it; no swap was read
+            from it
     """
     is_of_two = whole is not call and not _is_of_one_mint(whole.tokens, token_accounts)
     if not (is_of_two or token_accounts.is_complete or _has_lamports(whole, token_accounts)):
@@ -234,11 +237,11 @@ def _unknown(call: Call, moved: Moved | None) -> Unreadable:
 
 
 def with_inner(call: Call, inner: Sequence[Call], token_accounts: TokenAccounts) -> Call:
-    """Return *call* with the moves of *inner* added.
+    """Return *call* with the transfers of *inner* added.
 
     Return *call* itself if *inner* is empty, or if several programs in it moved tokens.
 
-    inner   calls of unlisted programs, which did not exchange
+    inner   calls of unlisted programs inside *call*, which exchanged nothing
     """
     moving = {one.instruction.program_id_index for one in inner if one.tokens}
     if len(inner) == 0 or len(moving) > 1:
@@ -254,7 +257,7 @@ def with_inner(call: Call, inner: Sequence[Call], token_accounts: TokenAccounts)
 
 
 def _everything(call: Call, token_accounts: TokenAccounts) -> Call:
-    """Return *call* with all moves below it, of any program."""
+    """Return a copy of *call* that has the transfers of all the calls inside it, of any program."""
     whole = Call(call.program, call.instruction, call.outer, call.inner)
     height = 1 if call.inner < 0 else call.instruction.stack_height or 0
     tokens: list[Instruction] = []

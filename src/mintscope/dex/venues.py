@@ -110,7 +110,7 @@ def _swap(
 
 
 def _fills(call: Call, token_accounts: TokenAccounts) -> list[bytes]:
-    """Return the data of the fills that *call* logged.
+    """Return the data of each fill event that *call* wrote to the log.
 
     Raises Unreadable, with TRUNCATED_LOG, if the log is incomplete.
     """
@@ -172,7 +172,10 @@ def _amount(fill: bytes, at: int) -> int:
 
 
 def _swaps(legs: Sequence[tuple[str, Leg]]) -> dict[bytes, tuple[Leg, ...]]:
-    """Return the leg of each instruction by its first bytes; *legs* has the bytes as hex text."""
+    """Return a table from the first bytes of an instruction to its leg.
+
+    *legs* has these bytes as hex text; several instructions are separated by spaces.
+    """
     return {bytes.fromhex(head): (leg,) for heads, leg in legs for head in heads.split()}
 
 

@@ -115,9 +115,9 @@ class Stage(StrEnum):
 
 
 class Cursor(NamedTuple):
-    """The progress of listing the transactions of an address in the current round.
+    """The position in the list of an address's transactions, which is read from the newest on.
 
-    *before* and *until* are None if there is no such transaction.
+    *before* is None at the start of the list, *until* in the first round.
     """
 
     address: str
@@ -196,7 +196,7 @@ def concerns(swap: Swap, mint: Mint) -> bool:
 
 
 class Backfill:
-    """Prices and folds the slots of a backfill, oldest first."""
+    """Computes candles, state and price pools of a token from its past swaps, oldest slot first."""
 
     def __init__(self, mint: Mint) -> None:
         self._mint = mint
@@ -231,7 +231,7 @@ class Backfill:
         return self._fold.changed()
 
     def folded(self) -> FoldedBackfill | None:
-        """Return the result so far; None before the first slot."""
+        """Return the candles, state and price pools of all slots so far; None before the first."""
         if self._since is None:
             return None
         return FoldedBackfill(
@@ -331,10 +331,11 @@ def _unpriced_again(swap: PricedSwap, decided: Standing | None, time: UnixS) -> 
 
 
 def _volume(swap: PricedSwap, *, sets: bool) -> int:
-    """Return the volume of a logged *swap*, in micro-USD.
+    """Return the volume of a logged *swap* in micro-USD, as if priced now.
 
-    If the log does not record whether the swap counts, its volume is unchanged.  Otherwise it is
-    the flow if the swap counts and sets the price (*sets* is true), else 0.
+    If the log does not record whether the swap counts, its volume is unchanged.
+
+    sets   whether its pool sets the price; if not, or if the swap does not count, the volume is 0
     """
     evidence = swap.evidence
     if evidence is None or evidence.uncounted is None:
@@ -343,7 +344,10 @@ def _volume(swap: PricedSwap, *, sets: bool) -> int:
 
 
 def _offer(swap: PricedSwap, pool: str, price: tuple[float, float], time: UnixS) -> Offer:
-    """Return the offer of a logged *swap* at *price*; its depth is unknown without evidence."""
+    """Return the price that a logged *swap* offers in *pool*.
+
+    Its depth is unknown if the log has no evidence of the swap.
+    """
     if swap.evidence is None:
         return Offer(pool, pool, *price, swap.volume, None, time)
     return offer_of(pool, price, swap.evidence, time, is_buy=swap.is_buy)
@@ -467,9 +471,9 @@ def expect_candle(candle: ImportedCandle, timeframe: Timeframe) -> None:
 
 
 def waypoints_of(closes: Sequence[tuple[UnixS, float]]) -> list[Waypoint]:
-    """Return the waypoints of a complete series of candles.
+    """Return the stored states of the indicators between candles, from a complete series.
 
-    closes   (bucket, close) of every candle, oldest first; the newest candle is open
+    closes   (start, close) of every candle, oldest first; the newest candle is still open
     """
     acc = np.zeros(ACC)
     found = []
@@ -482,7 +486,7 @@ def waypoints_of(closes: Sequence[tuple[UnixS, float]]) -> list[Waypoint]:
 
 
 def continued(state: bytes, timeframe: Timeframe, closes: Sequence[float]) -> bytes:
-    """Return *state* with the accumulators and the count of *timeframe*, computed from *closes*.
+    """Return *state* with the indicators of *timeframe* computed again from *closes*.
 
     closes   the closes of all candles, imported or not, oldest first; the newest candle is open
     """

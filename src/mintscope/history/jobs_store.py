@@ -182,6 +182,8 @@ class SqlHistory(SqlStore):
         """Begin a backfill of *mint*; delete the stored data of an earlier backfill.
 
         Raises NoBackfill if *mint* is not tracked.
+
+        addresses   the addresses whose transactions are read: pools of *mint*, and those of SOL
         """
 
         def work(db: Database) -> None:
@@ -197,10 +199,10 @@ class SqlHistory(SqlStore):
         await self._write(work)
 
     async def round(self, mint: Mint, slot: Slot) -> tuple[Slot, Sequence[backfill.Cursor]]:
-        """Return the last slot of the current round, and the cursors of incomplete lists.
+        """Return the slot up to which a round lists the transactions of *mint*, and its open lists.
 
-        If no round has begun, a new round begins, with *slot* as its last slot.  Transactions that
-        the node did not return are requested again.
+        If no round has begun, a new one begins, up to *slot*.  Transactions that the node did not
+        return are requested again.
         """
 
         def work(db: Database) -> tuple[Slot, Sequence[backfill.Cursor]]:
@@ -214,7 +216,10 @@ class SqlHistory(SqlStore):
         return await self._write(work)
 
     async def listed(self, mint: Mint, page: backfill.ListPage) -> None:
-        """Store *page* and the progress of its list; a page may repeat stored transactions."""
+        """Store the transactions of *page*, and from where to list the next page.
+
+        Transactions that are already stored are not stored again.
+        """
 
         def work(db: Database) -> None:
             mint_id = _begun(db, mint)
@@ -279,7 +284,10 @@ class SqlHistory(SqlStore):
     async def slots(
         self, mint: Mint, after: Slot, slots_max: int
     ) -> Sequence[backfill.BackfillSlot]:
-        """Return up to *slots_max* slots after *after* that have transactions, oldest first."""
+        """Return slots after the slot *after* from which the backfill has transactions.
+
+        The oldest slots come first; there are *slots_max* at most.
+        """
 
         def work(db: Database) -> Sequence[backfill.BackfillSlot]:
             bounds = {"mint": _id(db, mint), "after": after, "most": slots_max}
@@ -340,9 +348,9 @@ class SqlHistory(SqlStore):
         return backfill.HistoryJob(UnixS(from_time), backfill.Stage(stage), *rest)
 
     async def pools(self, mint: Mint) -> Mapping[str, int]:
-        """Return the pools of *mint* in the log, each with its number of swaps.
+        """Return the number of swaps in the log for each pool of *mint*.
 
-        Pools of the pool book with a quote other than USDC, USDT and SOL are left out.
+        Left out are pools of the pool book with another quote than USDC, USDT or SOL.
         """
 
         def work(db: Database) -> Mapping[str, int]:
@@ -356,7 +364,10 @@ class SqlHistory(SqlStore):
         return await self._read(work)
 
     async def other_quotes(self, mint: Mint) -> Sequence[Mint]:
-        """Return the quotes of *mint* that a backfill cannot price, see `other_quotes` below."""
+        """Return the quote mints of the pools of *mint* that a backfill cannot price, sorted.
+
+        Return () if these pools have only a small share of the volume, at most OTHERS_MAX.
+        """
         return await self._read(lambda db: other_quotes(db, _id(db, mint)))
 
     async def booked_pools(self, mint: Mint) -> Sequence[str]:
@@ -376,10 +387,12 @@ class SqlHistory(SqlStore):
 
 
 def other_quotes(db: Database, mint_id: int | None) -> Sequence[Mint]:
-    """Return the quotes of the mint that a backfill cannot price, sorted; () if they are rare.
+    """Return the quote mints of a token's pools that a backfill cannot price, sorted.
 
-    They are rare if their pools have at most the share OTHERS_MAX of the volume of all pools in the
-    pool book, over two UTC days of each pool.
+    Return () if these pools have at most the share OTHERS_MAX of the volume of all pools in the
+    token's pool book, over two UTC days of each pool.
+
+    mint_id   the id of the token's row
     """
     others = _unpriced(db, mint_id)
     pools = booked(db.execute(BOOK, (mint_id,)).get)
@@ -569,7 +582,12 @@ class SqlBackfillJobs(SqlStore):
         return await self._write(lambda db: db.execute(BEGAN, values).get is not None)
 
     async def progress(self, ask_id: int, listed: int, read: int, words: str) -> bool:
-        """Store the progress of the backfill; return False if it was cancelled or has ended."""
+        """Store the numbers of *listed* and *read* transactions, and why the backfill waits.
+
+        Return False if the backfill was cancelled or has ended.
+
+        words   why the backfill waits; "" if it does not wait
+        """
         values = {"id": ask_id, "listed": listed, "read": read, "words": words}
         return await self._write(lambda db: db.execute(PROGRESS, values).get is not None)
 

@@ -157,7 +157,7 @@ def add_waypoints(db: Database, mint_id: int, timeframe: Timeframe) -> None:
 
 
 def _is_whole(db: Database, mint_id: int, timeframe: Timeframe, state: bytes) -> bool:
-    """Return whether every candle that *state* counts is still stored."""
+    """Return whether all candles that the indicator state *state* includes are stored."""
     frame = read_state(state)["frames"][0][list(Timeframe).index(timeframe)]
     return bool(db.execute(KEPT, (mint_id, timeframe)).get == int(frame["count"]))
 
@@ -255,11 +255,11 @@ class _Ready(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class SqlBackfillMerge:
-    """Joins backfills to the log, each in one transaction; only ingest may use it.
+    """Joins finished backfills to the swap log, each in one transaction; only ingest may use it.
 
-    The candles, the state, the price pools and the swaps still in the log become those of a mint
-    that was tracked from the start of the backfill.  If the log does not have all swaps after
-    a backfill, or cannot price them, or if candles would be lost, the backfill returns to READING.
+    The mint's candles, state, price pools and logged swaps become those of a mint that was tracked
+    from the start of the backfill.  If the log does not have all swaps after a backfill, or cannot
+    price them, or if candles would be lost, the backfill returns to READING.
     """
 
     access: DatabaseAccess[Database]
@@ -338,9 +338,10 @@ class SqlBackfillMerge:
     def _go_on(
         self, db: Database, ready: _Ready, fold: MintFold, decided: Standing | None
     ) -> UnixS | None:
-        """Price the swaps logged after the backfill again, and fold those up to the checkpoint.
+        """Price again the swaps that were logged after the backfill, and fold them.
 
-        Return the time of the newest folded swap; None if no swap was folded.
+        Only swaps up to the checkpoint of the fold are folded; ingest folds later ones.  Return the
+        time of the newest folded swap; None if no swap was folded.
         """
         folded_seq: int = db.execute("SELECT folded_seq FROM progress").get
         newest = None
@@ -434,7 +435,7 @@ class SqlGapMends(SqlStore):
         return None if row is None else _mend(row)
 
     async def put_off(self, gap: Gap, next_at: UnixMs, words: str) -> None:
-        """Record that *gap* waits until *next_at* because of *words*; this is not an attempt."""
+        """Record that *gap* waits until *next_at* because of *words*, without a new attempt."""
         await self._note(PUT_OFF, gap, next_at, words)
 
     async def failed(self, gap: Gap, next_at: UnixMs, words: str) -> None:
@@ -442,7 +443,7 @@ class SqlGapMends(SqlStore):
         await self._note(FAILED, gap, next_at, words)
 
     async def give_up(self, gap: Gap, at: UnixMs, words: str) -> None:
-        """Record that the last attempt failed because of *words*, and *gap* is given up at *at*."""
+        """Record that *gap* is given up at *at*; *words* says why the last attempt failed."""
         await self._note(GIVE_UP, gap, at, words)
 
     async def counts(self) -> backfill.GapCounts:
@@ -455,9 +456,10 @@ class SqlGapMends(SqlStore):
         return await self._read(lambda db: [_mend(row) for row in db.execute(NEWEST, (limit,))])
 
     async def take_calls(self, day: int, wanted: int, calls_max: int) -> int:
-        """Reserve up to *wanted* of the *calls_max* requests of *day*; return the reserved number.
+        """Reserve up to *wanted* requests to the node for *day*; return how many were reserved.
 
-        day   UTC days since 1970-01-01
+        day         UTC days since 1970-01-01
+        calls_max   the most requests of a day, for all gaps and tokens together
         """
 
         def work(db: Database) -> int:

@@ -53,7 +53,7 @@ class GapSource(Protocol):
         """
 
     async def begin(self, mint: Mint, since: UnixS) -> UnixS:
-        """Return the start of a backfill that replaces the candles of *mint*.
+        """Begin a backfill that replaces the candles of *mint*, and return its start.
 
         The start is at or before *since*, and before the first candle of *mint*.  Raises ValueError
         if *mint* cannot be backfilled.
@@ -91,9 +91,10 @@ class _Moment(NamedTuple):
 
 
 async def settled(reader: SqlLogReader, slot: Slot) -> Slot | None:
-    """Return the first slot whose rate of SOL depends on no swap of *slot*, estimated by the pace.
+    """Return the first slot after *slot* whose price of SOL depends on no swap of *slot*.
 
-    Return None if the log has too few blocks to measure the pace of the chain.
+    It is an estimate from the measured pace of the chain; None if the log has too few blocks to
+    measure it.
     """
     pace = await _pace(reader)
     return None if pace is None else _settled(slot, pace)
@@ -270,9 +271,9 @@ class GapMending:
         await self.jobs.begin(mint, found.from_time, found.addresses)
 
     async def _wait_while_ready(self, mint: Mint) -> None:
-        """Wait until ingest has joined the backfill, or has returned it to READING.
+        """Wait while the backfill of *mint* is READY, which means that ingest must still join it.
 
-        Raises _Waits after a minute.
+        Raises _Waits after JOIN_LOOKS_MAX looks, one every JOIN_LOOK_S seconds.
         """
         for _ in range(JOIN_LOOKS_MAX):
             job = await self.jobs.one(mint)
@@ -298,9 +299,9 @@ class DailyCalls:
         self._lock = asyncio.Lock()
 
     async def take(self) -> None:
-        """Count one request.
+        """Count one request to the node for this UTC day.
 
-        Raises CallsSpent if the limit is reached, or ServiceUnavailable if the store fails.
+        Raises CallsSpent if the day's limit is reached, or ServiceUnavailable if the store fails.
         """
         # Requests run at the same time, and each would reserve calls of its own.
         async with self._lock:

@@ -224,9 +224,10 @@ class HistoryReader:
     async def _lines(
         self, cursor: backfill.Cursor, before: Signature | None
     ) -> Sequence[backfill.Line]:
-        """Return lines older than *before*; the newest lines if the node does not know *before*.
+        """Return listed transactions older than *before*.
 
-        A provider may answer from several nodes.  Lines that are listed twice change nothing.
+        If the node does not know *before*, the list begins again with the newest ones: a provider
+        may answer from several nodes, and a transaction that is listed twice is stored once.
         Raises UnknownSignature if *before* is unknown a second time, or if the node does not know
         the `until` of *cursor*.
         """

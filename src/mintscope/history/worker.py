@@ -123,7 +123,7 @@ class _Doing:
 
 @dataclass(frozen=True, kw_only=True)
 class BackfillQueue:
-    """Estimates and reads the requested backfills."""
+    """Estimates the cost of the backfills that administrators requested, and reads them."""
 
     queue: SqlBackfillJobs
     jobs: SqlHistory
@@ -165,7 +165,10 @@ class BackfillQueue:
         return True
 
     async def _drop(self, ask: BackfillJob) -> bool:
-        """Delete a cancelled backfill; return False if another process is reading a backfill."""
+        """Delete the data of a cancelled backfill, and end it; it is done if it was joined before.
+
+        Return False if another process is reading a backfill.
+        """
         try:
             async with self.lock():
                 is_dropped = await self.jobs.drop(ask.mint)

@@ -27,8 +27,9 @@ ADDRESSES_MAX: Final = 100
 def slot_coverage(
     header: SlotHeader, decoded: Decoded, dollars: frozenset[Mint] = STABLES
 ) -> SlotCoverage:
-    """Return the coverage of one block, with SOL valued at the rate in *header*.
+    """Return the numbers of exchanges of one block that were read or missed, by program.
 
+    header    the block; its rate of SOL values the exchanges in USD
     dollars   mints that are worth a dollar now; each has 6 decimals
     """
     values = _Values(header.sol_usd, dollars)
@@ -122,7 +123,7 @@ class CoverageMetrics:
         self._addresses: set[str] = set()
 
     def count(self, coverage: SlotCoverage) -> None:
-        """Add the coverage of one block."""
+        """Add the exchanges of one block to the metrics."""
         for (program, outcome), tally in coverage.calls.items():
             labels = self._named(program), outcome if outcome in {READ, UNLISTED} else MISSED
             EXCHANGES.labels(*labels).inc(tally.calls)
@@ -158,7 +159,7 @@ NAMED_MAX: Final = 3
 class _Venue:
     """Counts the swaps of one program, and measures the time between them.
 
-    All times are in seconds of watched time, see `VenueWatch`.
+    Time is in seconds, and stands still while no blocks are read (`VenueWatch`).
     """
 
     first: int

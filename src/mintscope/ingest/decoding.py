@@ -137,7 +137,7 @@ class DecodeWorker:
             raise WorkerLost from cause
 
     def end(self) -> None:
-        """End the process, even if it is busy."""
+        """Kill the worker process, even if it is busy."""
         process = self._process
         self._process = None
         link = self._link
@@ -321,14 +321,14 @@ class DecodeAhead:
         return self.decode(block.transactions) if decoded is None else decoded
 
     def forget(self) -> None:
-        """Forget all offered blocks, because `decoded` will not be called for them."""
+        """Discard all offered blocks and their results, which the caller will not request."""
         self._waiting.clear()
         self._done.clear()
         # The worker still answers these requests; the answers are then ignored.
         self._asked = deque([None] * len(self._asked))
 
     def close(self) -> None:
-        """End the worker."""
+        """Discard the waiting blocks, and end the worker process."""
         self.forget()
         self.worker.end()
 
@@ -349,9 +349,10 @@ class DecodeAhead:
         return self._waiting.pop(next(iter(self._waiting)))
 
     def _go_on(self, wait_s: float = 0.0) -> None:
-        """Read the worker's answers, and send the worker waiting blocks.
+        """Read the answers of the worker process, and send it waiting blocks.
 
-        wait_s   seconds to wait for the next answer, after which the worker is lost; 0: do not wait
+        wait_s   seconds to wait for the next answer, after which the process counts as lost; 0: do
+                 not wait
         """
         if self._state not in (WorkerState.STARTS, WorkerState.WORKS):
             return

@@ -210,7 +210,7 @@ class _Batch:
 
     @property
     def is_packed(self) -> bool:
-        """Whether all mints are encoded, so that the next step writes."""
+        """Whether the rows of all mints are encoded, so that only the write remains."""
         return self._applied == len(self.slots) and len(self._packed) == len(self._touched)
 
     async def step(self) -> bool:

@@ -1,4 +1,4 @@
-"""The pipeline of ingest, from the updates of a source to the store."""
+"""Reads the updates of a source, decodes their blocks and writes them to the store."""
 
 import asyncio
 from collections import deque
@@ -147,7 +147,7 @@ class WrongChain(SourceBroken, NeedsOperator):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ingest:
-    """Writes the updates of one source to one store."""
+    """Writes the blocks of a source, decoded, to the swap log, and folds the final ones."""
 
     source: Source
     store: SqlMarketStore
@@ -216,9 +216,9 @@ class Ingest:
             )
 
     async def _follow(self, chain: Slots, fold: FinalFold) -> Block | None:
-        """Apply the source's updates; return a block whose parent is missing.
+        """Apply the updates of the source until its end, or until a block whose parent is missing.
 
-        Return None at the end of the source.
+        Return this block; None at the end of the source.
         """
         try:
             offer = None if self.ahead is None else self.ahead.offer

@@ -41,7 +41,11 @@ class Pegs:
         self._reported: dict[Mint, tuple[bool, UnixS]] = {}
 
     def show(self, off_peg: Mapping[Mint, float], time: UnixS) -> None:
-        """Export *off_peg* as of *time*, and log dollar tokens that leave or regain their peg."""
+        """Set the metric of dollar tokens that are off their peg, and log each change.
+
+        off_peg   by mint, the share by which a token's price differs from one dollar
+        time      the block time of these prices
+        """
         if off_peg == self._shown:
             return
         for mint in self._shown.keys() - off_peg.keys():
@@ -127,14 +131,14 @@ class Slots:
 
     @property
     def time(self) -> UnixS | None:
-        """The effective time of the newest block; None if the log has no block."""
+        """The time of the newest block, which never decreases; None if the log has no block."""
         return self._tail.time
 
     def apply(self, updates: Sequence[Update], changes: list[Change]) -> Block | None:
-        """Add the changes of *updates* to *changes*, up to a block whose parent is missing.
+        """Add to *changes* the changes of *updates* to the log, up to a block without its parent.
 
-        Return this block; None if no parent is missing.  If ForkBelowFinalized is raised, the
-        changes before the fork were added.
+        Return this block, whose parent is missing; None if there is no such block.  If
+        ForkBelowFinalized is raised, *changes* has all changes before the fork.
         """
         final: Slot | None = None
         try:

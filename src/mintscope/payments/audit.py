@@ -139,7 +139,7 @@ class SoldItem(NamedTuple):
 
     @property
     def name(self) -> Resource:
-        """The resource that was bought, or the path of its kind if only the kind is known."""
+        """The resource that was bought; only its path if the exact resource is not known."""
         return (
             Resource(self.resource.path)
             if isinstance(self.resource, ResourceKind)
@@ -199,16 +199,17 @@ class TreasuryBooks(Protocol):
         """
 
     async def keep_scan(self, scope: ScanScope, scan: Scan, asset: Mint | None = None) -> None:
-        """Store *scan* as the progress of the scan of *scope*.
+        """Store *scan* as the progress of a scan of the treasury's history.
 
+        scope    which of the scans
         asset    the token of the scanned treasury account; None: the payment token
         """
 
     async def doubt(self, kind: DoubtKind, signatures: Sequence[Signature], *, now: UnixMs) -> None:
-        """Record a doubt about each of *signatures*, then delete all doubts that are resolved.
+        """Record that *signatures* are still in doubt, then delete all doubts that are resolved.
 
-        If a doubt of this kind exists, count another check of it; replace a doubt of another kind.
-        If *signatures* is empty, do nothing.
+        For a transaction that already has a doubt of this kind, count one more check; a doubt of
+        another kind is replaced.  If *signatures* is empty, do nothing.
         """
 
     async def doubts(self, *, now: UnixMs, count_max: int) -> Sequence[Signature]:
@@ -248,7 +249,7 @@ class AuditBooks(Protocol):
         """
 
     async def walked(self) -> invariants.Walked:
-        """Return the progress of the check of all books."""
+        """Return the amount of data to check, the end of the last check, and the closed month."""
 
     async def forget_spends(self, *, now: UnixMs, kept_months: int) -> bool:
         """Delete some spends of closed months that are over *kept_months* months before *now*.
@@ -328,13 +329,13 @@ PAGES_MAX: Final = {ScanScope.NEW: 8, ScanScope.ALL: 1}  # most pages per token 
 def compare(
     ours: Sequence[Payment], sponsored: Mapping[Signature, bool | None]
 ) -> list[invariants.Violation]:
-    """Return the violations among the transactions that touched the treasury.
+    """Return the violations among transactions that touched the treasury.
 
-    Payments to us without a row come first, then final payments that paid too little.
+    Payments to the service that have no row come first, then final payments that paid too little.
 
     ours         the payments that have a row
-    sponsored    for each transaction without a row, whether it is a payment to us; None: unknown,
-                 so no violation
+    sponsored    for each transaction without a row, whether it is a payment to the service; None:
+                 unknown, so it is no violation
     """
     unknown = [signature for signature, is_ours in sponsored.items() if is_ours]
     short = [each.signature for each in ours if _is_short(each)]
@@ -413,12 +414,12 @@ class Auditor:
         return finished_at is not None and finished_at // DAY_MS == self.clock.now() // DAY_MS
 
     async def _walk(self, *, begins: bool) -> list[invariants.Violation]:
-        """Continue the check of all books until WALK_S seconds have passed; return the violations.
+        """Check the books for at most WALK_S seconds, and return the violations found.
 
-        If the check has finished before that, delete old spends in the time left, unless
-        `spends_kept_months` is None.
+        The check continues where it stopped before.  If it reaches the end early, delete old spends
+        in the time left, unless `spends_kept_months` is None.
 
-        begins    whether to start a new check if the previous check has finished
+        begins    whether to start the next check if the previous one has reached the end
         """
         until_s = self.clock.monotonic_s() + WALK_S
         part = await self.books.prove(now=self.clock.now(), begins=begins)
@@ -483,10 +484,10 @@ class Auditor:
     async def _compare(
         self, arrived: Sequence[Signature], violations: list[invariants.Violation]
     ) -> None:
-        """Issue the payments among the transactions *arrived*, which are BATCH at most.
+        """Issue the payments among *arrived*, at most BATCH transactions that touched the treasury.
 
-        Add their violations to *violations*.
-        Stop sales if there is a violation.  Store orphans, and update the doubts.
+        Add the violations to *violations*, and stop sales if there is one.  Store orphans and
+        doubts.
         """
         if not arrived:
             return
@@ -558,7 +559,12 @@ def violation_of(why_stopped: str | None) -> str | None:
 
 
 def find_closure(at_risk: FeesAtRisk, budget: Budget, *, is_stopped: bool) -> Closure | None:
-    """Return the closure of sales, for payments with the usual fee; None if sales are open."""
+    """Return the closure of sales, as seen by a payment with the usual network fee.
+
+    Return None if sales are open to everyone.
+
+    is_stopped   whether an audit or an administrator has stopped sales
+    """
     if is_stopped:
         return Closure(
             why="stopped by an audit or an administrator: existing credits keep working",

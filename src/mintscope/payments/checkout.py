@@ -56,7 +56,7 @@ class NothingPresented:
 
 
 class NothingForSale:
-    """This service takes no payments."""
+    """The cause of a refusal: this service has no merchant, so it takes no payments."""
 
 
 class NoCredits(msgspec.Struct, frozen=True):
@@ -106,7 +106,7 @@ class PaymentOption(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CheckoutRefused(Exception):
-    """A refusal: nothing was delivered; a charge is possible only if *cause* is Unresolved.
+    """A request was not answered, and nothing was taken for it, unless *cause* is Unresolved.
 
     option       how to pay; None if nothing can be bought now, or if no further payment is due
     failure      the error that a client with a payment would get now; None: none is known
@@ -172,10 +172,11 @@ UNPAYABLE: Final = 1 << 52  # more credits than any account has, so only a repea
 
 
 class CreditCharge(msgspec.Struct, frozen=True, gc=False):
-    """A charge of credits that are not taken yet.
+    """A charge for one answer, paid with credits that only `settle` or `prepay` takes.
 
-    once        the name of the answer, which takes credits only once; None: it has no name
-    endpoint    the number of the endpoint, stored with the debit; None: it has no number
+    once        the name of the answer: a second debit with the same name takes nothing; None: each
+                debit takes credits
+    endpoint    the number of the endpoint, stored with the debit; None: the endpoint has no number
     """
 
     checkout: "Checkout"
@@ -331,13 +332,15 @@ class Checkout(msgspec.Struct, frozen=True, kw_only=True):
     ) -> CreditCharge:
         """Return a charge for one answer, to be paid with the credits of *payer*.
 
-        once        the name of the answer, which takes credits only once; None: it has no name
-        endpoint    the number of the endpoint, stored with the debit; None: it has no number
+        once        the name of the answer: a second debit with the same name takes nothing; None:
+                    each debit takes credits
+        endpoint    the number of the endpoint, stored with the debit; None: the endpoint has no
+                    number
         """
         return CreditCharge(self, order, payer, once, endpoint)
 
     def expect_debits(self) -> DebitLedger:
-        """Return the ledger for debits of several credits at once; it must not be None."""
+        """Return the ledger that takes several credits at once; this service must have one."""
         assert self.debits is not None
         return self.debits
 
@@ -374,7 +377,10 @@ class Checkout(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     async def refuse_unpaid(self, order: Order, work: Work) -> CheckoutRefused:
-        """Try *work*, and return the refusal for a client that has sent no payment."""
+        """Do *work* to see whether it would succeed, and return the refusal for an unpaid request.
+
+        The refusal has the ways to pay, and the error that *work* raised, if any.
+        """
         failure = None
         try:
             await work()
@@ -388,7 +394,10 @@ class Checkout(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     async def option(self, order: Order) -> PaymentOption | None:
-        """Return the payment option for *order*; None without a merchant, or without any price."""
+        """Return the ways to pay for *order* on chain.
+
+        Return None if payments are not configured, or if no token has a price now.
+        """
         if self.merchant is not None:
             with suppress(PriceUnavailable):
                 requirements = await self.merchant.quote(order)
@@ -402,11 +411,11 @@ class Checkout(msgspec.Struct, frozen=True, kw_only=True):
     async def expect_settled(
         self, merchant: Merchant, order: Order, outcome: ports.Outcome
     ) -> ports.Settled:
-        """Return *outcome* if the payment has settled; first call `on_outcome` with it.
+        """Return *outcome* if the payment has settled; otherwise raise its error.
 
-        Otherwise raises CheckoutRefused, with an option for *order* if *outcome* is Refused and a
-        price is known.  Raises PriceUnavailable if the payment was refused before it was sent, and
-        no price is known.
+        `on_outcome` is called with *outcome* first.  Raises CheckoutRefused; if *outcome* is
+        Refused and a price is known, it includes a new requirement for *order*.  Raises
+        PriceUnavailable if the payment was refused before it was sent, and no price is known.
         """
         self.on_outcome(outcome)
         if isinstance(outcome, ports.Settled):
@@ -441,7 +450,7 @@ def _unpack(packed: bytes, *, now: UnixMs) -> ReadReport:
 
 
 class Proposal(msgspec.Struct, frozen=True, kw_only=True):
-    """A payment that would succeed now; *transaction* still lacks both signatures."""
+    """An unsigned payment that a simulation accepted; *transaction* lacks both signatures."""
 
     requirement: Requirement
     transaction: bytes
@@ -460,14 +469,14 @@ class NotProposed(Enum):
 async def propose(
     merchant: Merchant, order: Order, payer: Pubkey, asset: Mint, *, address: str
 ) -> Proposal | NotProposed:
-    """Build and simulate the payment of *order* by the wallet *payer* in *asset*; return it.
+    """Build the payment of *order* by the wallet *payer* in the token *asset*, and simulate it.
 
-    If it would not succeed, or cannot be simulated, return the reason.
+    Return the reason if it would not succeed, or cannot be simulated.
 
     address    the client's IP address, by which simulations are limited, because anyone can name
                any wallet
-    Raises     PriceUnavailable, as `Merchant.quote_in`; ServiceUnavailable if the store does not
-               answer
+    Raises     PriceUnavailable if the token has no price now or cannot be used for *order*;
+               ServiceUnavailable if the store does not answer
     """
     requirement, chain = await merchant.quote_in(order, asset), merchant.facilitator.chain
     terms = requirement.terms

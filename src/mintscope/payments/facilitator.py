@@ -184,7 +184,8 @@ REMOVED: Final = (
 class VerifiedPayment(msgspec.Struct, frozen=True, kw_only=True):
     """A valid payment that this process has not sent.
 
-    mark      `Found.mark` of the lookup that did not find the payment
+    mark      a number from the store, which shows later whether payments were changed since the
+              lookup
     landed    the outcome on chain of a payment whose row was lost; None for a new payment
     """
 
@@ -215,7 +216,7 @@ class VerifiedPayment(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facilitator:
-    """Takes payments; keeps no state of its own.
+    """Verifies payments, sends them to the chain and issues purchases; all state is in the stores.
 
     trials      limits payments that fail before they are sent; None: no limit
     terms       the terms of the payment token
@@ -244,7 +245,7 @@ class Facilitator:
     def require(
         self, resource: Resource, amount: int, key: str | None = None, terms: Terms | None = None
     ) -> Requirement:
-        """Return the demand for *amount* atoms for *resource*, quoted to the holder of *key*.
+        """Return the payment requirement for *resource*: *amount* atoms, and a signed quote.
 
         key      the redelivery key of the client; None if it has sent none
         terms    the terms of the token; None: those of the payment token
@@ -438,8 +439,8 @@ class Facilitator:
     ) -> ports.Simulated | VerifiedPayment | ports.Outcome:
         """Simulate the payment of *candidate*; return the result if the payment would succeed.
 
-        Otherwise return its outcome, or, if it has landed and its row was lost, the payment with
-        `landed`.
+        If it would not, return its outcome; but if it is already on chain and its row was lost,
+        return *candidate* with `landed` set.
         """
         try:
             trial = await self._try(candidate)
@@ -459,7 +460,11 @@ class Facilitator:
     async def adopt(
         self, candidate: VerifiedPayment, landed: Landed, wanted: Wanted
     ) -> ports.Outcome:
-        """Restore the lost row of a payment that landed; return its outcome."""
+        """Store a payment that has landed but has no row, because a backup was restored.
+
+        Return its outcome, or AlreadyUsed if its redelivery key belongs to another payment, or if
+        an operator has settled it.
+        """
         key = candidate.demand.key
         assert key is not None  # `lost.look` found that this key belongs to the sender
         envelope = candidate.verified.envelope

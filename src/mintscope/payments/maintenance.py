@@ -237,7 +237,10 @@ class PaymentMaintenance:
 
 
 def tell_unreadable(payment: Payment, why: str) -> None:
-    """Log an error for a payment on chain that cannot be read, or whose change is refused."""
+    """Log an error, and count it: a payment has landed, but its outcome cannot be applied.
+
+    why   the reason: its transaction cannot be read, or the store refuses the change
+    """
     metrics.UNREADABLE.inc()
     log.error("a payment cannot be read", signature=payment.signature, reason=why)
 

@@ -1,4 +1,4 @@
-"""Merchant: orders, adopted payments, signed receipts.
+"""Orders, signed receipts, and payments that an operator or a restore stores later.
 
 The credits of a payment that `Adopter` stores are on a credit token whose text is unknown.  The
 wallet that paid can move the credits to a new token (`credits.rotation`).
@@ -45,16 +45,17 @@ from mintscope.payments.reconciler import GENERATED_KEY_BYTES, LANDED_HEIGHT, Se
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A resource and its price.
+    """A resource that a client buys, and its price.
 
-    price               returns the price in atoms, from the price list of the token to pay in
+    price               returns the price in atoms of the token to pay in, from the token's price
+                        list
     usd                 the price in USD, exact
     fee_lamports_max    returns the highest network fee, in lamports, that a payment may cost the
                         service; None: any fee
     key                 the redelivery key of the client; None if it has sent none
     is_for_credits      whether only credits are accepted, because the cost is known only after the
                         work
-    is_tried_first      whether a payment is simulated before the work, too, because the work is
+    is_tried_first      whether a payment is also simulated before the work, because the work is
                         costly
     """
 
@@ -100,7 +101,10 @@ class Records(Protocol):
     """Reads transactions as the chain has recorded them.  Raises ChainUnavailable."""
 
     async def recorded(self, signature: Signature) -> bytes | None:
-        """Return the transaction as it was sent; None if it is not found or cannot be read."""
+        """Return the bytes of the transaction, as its sender signed it.
+
+        Return None if it is not found or cannot be read.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +155,10 @@ class Adopter:
         return NotAdopted.ACKNOWLEDGED if isinstance(adopted, AlreadyUsed) else adopted
 
     def _payment(self, signature: Signature, recognised: Recognised) -> Payment:
-        """Return *recognised* as a payment, with a random redelivery key that is not stored."""
+        """Return the payment to store for *recognised*.
+
+        Its redelivery key is random and stored nowhere, so that no client has it.
+        """
         verified, sold = recognised
         return make_payment(
             verified,
@@ -323,9 +330,9 @@ class Merchant:
         ]
 
     async def quote_in(self, order: Order, asset: Mint) -> Requirement:
-        """Return the demand for payment of *order* in the token *asset*.
+        """Return the payment requirement for *order* in the token *asset*.
 
-        Raises PriceUnavailable if `quote` raises it or returns no demand in this token.
+        Raises PriceUnavailable if this token has no price now, or cannot be used for *order*.
         """
         for each in await self.quote(order):
             if each.terms.asset == asset:

@@ -71,7 +71,7 @@ class _AnswerContext(msgspec.Struct, frozen=True):
 
 
 class InContext(msgspec.Struct, Generic[T], frozen=True):
-    """The *value* in a node's answer, and in *context* the slot that the node had reached."""
+    """A node's answer: *value*, and in *context* the slot for which the node answered."""
 
     context: _AnswerContext
     value: T
@@ -133,7 +133,7 @@ class _Simulated(msgspec.Struct, frozen=True):
 
 
 class Arrival(msgspec.Struct, frozen=True):
-    """A transaction that touched an account."""
+    """A finalized transaction that touched an account; *err* is None if it succeeded."""
 
     signature: SignatureText
     err: Any

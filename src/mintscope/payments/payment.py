@@ -222,10 +222,11 @@ class Coin(NamedTuple):
 
 
 class Assets(NamedTuple):
-    """The accepted tokens.
+    """The tokens in which payments are accepted.
 
-    own      the token of payments that began before several tokens were accepted
-    others   the tokens by mint, including *own*
+    own      the token of payments that were stored without a token: those from before the service
+             accepted several tokens
+    others   all accepted tokens by mint, including *own*
     """
 
     own: Coin
@@ -319,7 +320,7 @@ def worth_usd(credit_count: int, worth: int | None) -> Decimal:
 
 
 def price_usd(credit_count: int) -> Decimal:
-    """Return the list price of *credit_count* credits in USD; 0 credits means one answer."""
+    """Return the list price of *credit_count* credits in USD; for 0, the price of one answer."""
     if credit_count == 0:
         return REQUEST_USD
     return BUNDLE_USD.get(credit_count, REQUEST_USD * credit_count)

@@ -119,15 +119,16 @@ class Conduct(msgspec.Struct, frozen=True):
 
     @property
     def is_one_more_covered(self) -> bool:
-        """Whether purchases within 24 hours outnumber reverted and pending payments together."""
+        """Whether the purchases of 24 hours outnumber reverted and pending payments together."""
         return self.reverted_today + self.pending < self.sold_today
 
     def find_excess(
         self, budget: Budget, *, fee_lamports: int, is_address: bool
     ) -> RefusalReason | None:
-        """Return the reason to refuse a payment with a fee of *fee_lamports*; None: no reason.
+        """Return the reason to refuse a payment that may cost *fee_lamports*; None: no reason.
 
-        is_address    whether this is the conduct of a client address, not of a payer
+        budget        the limits for payers and for client addresses
+        is_address    whether these are the payments of a client address; False: of a payer
         """
         in_flight = budget.in_flight_address if is_address else budget.in_flight_payer
         # A single failing payer must not stop all payers that share its address.
@@ -256,9 +257,10 @@ class AlreadyUsed(msgspec.Struct, frozen=True):
 
 
 class Unresolved(msgspec.Struct, frozen=True, kw_only=True):
-    """The payment is frozen, or it is pending: it may have been sent, with an unknown outcome.
+    """A result without an outcome: the payment may have been sent, or it is frozen.
 
-    It is also the outcome if the store does not confirm that a payment without a key is stored.
+    It is also the result if the store does not confirm that it stored a payment whose client sent
+    no redelivery key.
 
     key    the redelivery key that the service created, because the client sent none; None: the
            client sent a key
@@ -350,14 +352,16 @@ class PaymentStore(Protocol):
         """
 
     async def lease(self, *, now: UnixMs, until: UnixMs, count_max: int) -> Sequence[Payment]:
-        """Lease up to *count_max* payments that are not final and have no lease at *now*.
+        """Lease up to *count_max* payments that are not final, and return them.
 
-        Return them; their new lease ends at *until*.  A lease of more than LEASE_MS_MAX from *now*
-        counts as ended: the clock was set back.
+        Until a lease ends, no other process checks the payment.  Payments with a lease at *now* are
+        left out, unless it ends more than LEASE_MS_MAX after *now*, because the clock was set back.
+
+        until    the end of the new leases
         """
 
     async def postpone(self, message_hash: MessageHash, *, until: UnixMs) -> None:
-        """Prevent a new lease of the payment before *until*."""
+        """Prevent that a reconciler takes the payment to check it before *until*."""
 
     async def find_signatures(self, signatures: Sequence[Signature]) -> Sequence[Payment]:
         """Return the stored payments among *signatures*, in any order."""
@@ -399,7 +403,10 @@ class Rejected(msgspec.Struct, frozen=True):
 
 
 class TreasuryUnusable(msgspec.Struct, frozen=True):
-    """Every payment would fail now, because of our token account; *why* is for the operator."""
+    """No payment can succeed now, because of the treasury's token account.
+
+    why    the reason, for the operator
+    """
 
     why: str
 
@@ -441,7 +448,7 @@ class Settlement(Protocol):
         """Send the transaction; it may have been sent even if this raises."""
 
     async def wait(self, signature: Signature, *, patience_s: float) -> Sighting:
-        """Wait until a transaction that was just sent is confirmed, and return its outcome.
+        """Wait until a payment that was just sent is confirmed, and return its outcome.
 
         Return Unseen if no outcome is known within *patience_s* seconds.
         """
@@ -460,7 +467,7 @@ class PaymentChain(Protocol):
         """Request a newer blockhash to offer with 402s."""
 
     async def expect_usable(self, asset: Mint | None = None) -> None:
-        """Check an accepted token and its treasury against the terms.
+        """Check on chain that a token and its treasury account are as configured.
 
         asset     the mint of the token; None: the payment token
         Raises    UnusablePaymentToken if the check fails

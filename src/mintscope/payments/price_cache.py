@@ -53,14 +53,20 @@ class PriceSource(Protocol):
     """A source of the current price of an accepted token."""
 
     async def read(self, now: UnixMs) -> Quote | Doubt:
-        """Return the price, or the reason why it is unknown; ends within its own time limit."""
+        """Return the price, or the reason why it is unknown.
+
+        Implementations limit their own time, so the caller needs no timeout.
+        """
 
 
 class SolSource(Protocol):
     """A source of the current price of SOL, in USD."""
 
     async def read(self, now: UnixMs) -> Decimal | None:
-        """Return the price, or None if it is not known; ends within its own time limit."""
+        """Return the price, or None if it is not known.
+
+        Implementations limit their own time, so the caller needs no timeout.
+        """
 
 
 @dataclass(frozen=True)
@@ -70,7 +76,7 @@ class PinnedPrice:
     usd: Decimal
 
     async def read(self, now: UnixMs) -> Quote | Doubt:
-        """Return the fixed price."""
+        """Return the configured price, which does not depend on *now*."""
         return Quote(usd=self.usd, observed_at=now)
 
 
@@ -181,9 +187,10 @@ class PoolReserves(Protocol):
     """Reads the reserves of the payment token's pools."""
 
     async def read(self) -> TokenReserves:
-        """Return the total reserves of all the pools.
+        """Return the reserves of the payment token's pools, added up.
 
-        Raises ChainUnavailable; UnusablePaymentToken if an account is not the expected vault.
+        Raises ChainUnavailable if the node does not answer, and UnusablePaymentToken if an account
+        is not the expected vault.
         """
 
 
@@ -214,9 +221,10 @@ def market_of(  # noqa: PLR0913 - one argument for each part
     lag_s: float,
     dollars: frozenset[Mint] = DOLLARS,
 ) -> TokenMarket:
-    """Return the market of *token*; reserves whose price is unknown have the value 0.
+    """Return trades, price and liquidity of *token*; reserves whose price is unknown count as 0.
 
     sol        the trades of SOL, for its price
+    reserves   the reserves of the pools of *token*
     decimals   the decimal places of *token*
     lag_s      how far the market data lags behind the chain, in seconds
     dollars    mints of tokens worth one dollar each, with 6 decimals

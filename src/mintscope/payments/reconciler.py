@@ -120,7 +120,7 @@ class Secrets:
         return (*self.newer, self)
 
     def at(self, now: UnixMs) -> "Secrets":
-        """Return the set of keys that signs at the time *now*."""
+        """Return the set of keys that is in use at the time *now*."""
         return next((each for each in self.newer if each.since <= now), self)
 
     def in_force(self, now: UnixMs) -> "Sequence[Secrets]":
@@ -165,7 +165,10 @@ class Secrets:
         return hmac.compare_digest(mac, self._key_mac(message_hash, drawn))
 
     def nonce(self, key: str) -> bytes:
-        """Return the nonce of a quote for the holder of *key*; it does not reveal the key."""
+        """Return the nonce for a quote to the client that has the redelivery key *key*.
+
+        It is a keyed hash, which does not reveal the key.
+        """
         # No wallet is named `nonce`, so this is never a part of a hash from `key_hash`.
         return hmac.digest(self.redeem, b"nonce\n" + key.encode(), "sha256")[:NONCE_BYTES]
 
@@ -203,8 +206,8 @@ class Reconciler:
     """Compares each payment that is not final with the chain, and updates its state.
 
     slot_s           returns the measured duration of a slot, in seconds
-    on_unreadable    called at each check of a landed payment that cannot be read, and of a payment
-                     whose change the store refuses
+    on_unreadable    called at each check of a payment that has landed but cannot be read, or whose
+                     change of state the store refuses
     """
 
     store: ports.PaymentStore
@@ -236,10 +239,10 @@ class Reconciler:
         return len(payments)
 
     async def issue_arrived(self, arrived: Sequence[Signature]) -> Sequence[Payment]:
-        """Issue the stored payments among *arrived* (<= BATCH) that landed; return all of them.
+        """Issue each stored payment among *arrived* that has landed but is not issued.
 
-        This finds payments that other checks have missed, for example because a node did not find
-        a payment that had landed.
+        Return all stored payments among *arrived*, at most BATCH, in their new state.  This finds
+        payments that a node did not find earlier, although they had landed.
         """
         ours = await self.store.find_signatures(arrived)
         late = [each for each in ours if each.state is not State.ISSUED]
@@ -318,7 +321,7 @@ async def look(
 
 
 def may_be_lost(trial: ports.Rejected | ports.UnknownBlockhash) -> bool:
-    """Return whether a payment that is refused now may have landed.
+    """Return whether a payment with this refusal may nevertheless be on chain.
 
     A node that knows the blockhash reports that a payment is already on chain before it reports
     other errors.

@@ -80,13 +80,14 @@ class KeptOrphan(Orphan, frozen=True):
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """The criteria of a search for payments and orphans; the newest *limit* of each are found.
+    """The criteria of a search for payments and orphans.
 
     A payment is found if it matches any of the fields; an orphan is found by signature or payer.
 
     accounts    payments into these accounts match, and payments whose credits they now hold
     hint        the last eight characters of a credit token, whose account counts like one of
                 *accounts*; None: no token
+    limit       the most payments, and the most orphans, that are returned; the newest ones are
     """
 
     signatures: Sequence[Signature] = ()
@@ -149,10 +150,10 @@ ADVICE: Final = msgspec.toml.decode(
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
-    """A transaction as reported by the node.
+    """A searched transaction, as the node reports it.
 
-    bought    the purchase in its quote; None: it has no quote of this service, has not landed, or
-              has a row
+    bought    the item that it bought, by its quote; None: it has no quote of this service, has not
+              landed, or has a row
     """
 
     sighting: Sighting
@@ -230,7 +231,7 @@ def _kind_of(payment: KeptPayment, sighting: Sighting | None, now: UnixMs) -> st
 
 
 def _advice(kind: str, signature: Signature, **facts: object) -> Advice:
-    """Return the advice *kind* of `advice.toml`, with *signature* and *facts* in its texts."""
+    """Return the text *kind* of `advice.toml`, with *signature* and *facts* filled in."""
     found = ADVICE[kind]
     do, text = (each.format(signature=signature, **facts) for each in (found.do, found.text))
     return Advice(finding=found.finding, do=do, text=text)

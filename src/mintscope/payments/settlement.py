@@ -36,10 +36,10 @@ AUDITS_AT_ONCE: Final = 4  # most transactions that audits read at once; more wo
 
 
 def answered(answers: Sequence[Answer | BaseException], *, or_else: Answer) -> list[Answer]:
-    """Return *answers*, with *or_else* in place of each ChainUnavailable.
+    """Return *answers* of nodes, with *or_else* in place of each ChainUnavailable.
 
-    Raises the first error if all *answers* are errors; otherwise the first error of another kind
-    than ChainUnavailable, if there is one.
+    Raises the first error if all *answers* are errors, or else the first error that is no
+    ChainUnavailable.
     """
     troubles = [each for each in answers if isinstance(each, BaseException)]
     for trouble in troubles:
@@ -380,7 +380,7 @@ class RpcSettlement:
         return await self._node.height("finalized")
 
     async def _poll(self) -> None:
-        """Request the statuses for all waiters at a steady pace, even if answers are slow."""
+        """Poll the statuses of all awaited payments at a steady pace, even if answers are slow."""
         while self._waiting:
             # `_tasks` also has the reads of amounts, one for each signature in `_reading`.
             if len(self._tasks) < POLLS_IN_FLIGHT_MAX + len(self._reading):

@@ -54,7 +54,10 @@ class Networks(NamedTuple):
 
 
 def networks_of(address: str) -> Networks:
-    """Return the networks of *address*, an IPv4 or an IPv6 /64; for other text, the text itself."""
+    """Return the networks of *address*, an IPv4 address or an IPv6 /64.
+
+    For any other text, both networks are the text itself.
+    """
     try:
         network = ip_network(address)
     except ValueError:

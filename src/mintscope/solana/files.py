@@ -200,7 +200,10 @@ def _parse(where: str, line: bytes) -> tuple[Slot, _BlockBody]:
 
 
 def _link(where: str, slot: Slot, body: _BlockBody, previous: Tip | None) -> Block:
-    """Return the block of *body*; if *body* names no parent, the parent is the previous line."""
+    """Return the block in *body*, one line of a file.
+
+    Its parent is the block *previous* of the line before, unless *body* names another parent slot.
+    """
     parent_slot = _parent_slot(where, slot, body.parent_slot, previous)
     # The parent is the previous line, unless the line has another parent slot.
     if previous is not None and parent_slot == previous.slot:
@@ -302,9 +305,10 @@ LATER: Final = 0.25
 
 
 class Arrivals:
-    """Predicts when each slot can be requested: one slot duration after the slot before it.
+    """Predicts when a block of each slot can be requested: one slot duration after the last.
 
-    All times are send times of requests, by a monotonic clock, so latency has no effect.
+    All times are those at which requests were sent, by a monotonic clock, so that the latency of a
+    node has no effect.
     """
 
     def __init__(self) -> None:
@@ -317,7 +321,7 @@ class Arrivals:
         return self._meter.pace
 
     def note_made(self, slot: Slot, time: UnixS | None) -> None:
-        """Record the block time of *slot*, if there is one."""
+        """Measure the pace of the chain with the block time of *slot*; None is ignored."""
         if time is not None:
             self._meter.note(slot, time)
 

@@ -98,10 +98,10 @@ class Lineage:
         self.tip = position
 
     def run(self, head: Slot) -> Sequence[Position]:
-        """Return the delivered blocks after the newest final block, up to the first missing link.
+        """Return the delivered blocks after the newest final block that form one chain.
 
-        Each block is the parent of the next one.  Blocks above slot *head* are left out.  The
-        sequence may be empty.
+        Each block is the parent of the next one; blocks after a missing parent, and blocks above
+        slot *head*, are left out.  The sequence may be empty.
         """
         # The blocks are linked by hashes: if one of them is final, so are all before it.
         run: list[Position] = []
@@ -205,10 +205,11 @@ class Finality:
         return max(self._asked_at_s + every_s - self.clock.monotonic_s(), 0.0)
 
     async def advance(self) -> Settled:
-        """Return the newest delivered block that has become final, and the oldest that has died.
+        """Return the newest delivered block that is now final, and the oldest that is now dead.
 
-        Each of the two is None if there is no such block, or if its fate is unknown.  A final block
-        that `lineage` has forgotten during the requests is not returned.
+        A dead block is one that the chain abandoned.  Each is None if there is no such block, or if
+        its fate is unknown.  A final block is not returned if a fork removed it from `lineage`
+        during the requests.
         """
         self._asked_at_s = self.clock.monotonic_s()
         # Blocks that are delivered during the requests count for the next call.

@@ -39,7 +39,7 @@ class Behind(msgspec.Struct, frozen=True):
 
 
 class Finality(msgspec.Struct, frozen=True):
-    """The finality of a cluster, from the answers of one node."""
+    """How a cluster makes blocks final, and with what delay, as one node reports it."""
 
     alpenglow: bool | None  # whether the cluster has migrated to it; None: unknown
     behind: Behind | None  # the measured delay; None until there is a measurement

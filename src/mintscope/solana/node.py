@@ -363,7 +363,7 @@ class _Reading:
         self._next: asyncio.Task[Update | None] | None = None
 
     async def is_there(self, timeout_s: float) -> bool:
-        """Return whether the next update, the end or an error arrives in *timeout_s* seconds."""
+        """Return whether an update, the end or an error arrives within *timeout_s* seconds."""
         if self._next is None:
             self._next = asyncio.create_task(_coroutine(anext(self._updates, None)))
         # Unlike `wait_for`, `wait` does not cancel the task after the timeout.
@@ -386,7 +386,7 @@ class _Reading:
         return taken.result()
 
     async def end(self) -> None:
-        """End the source, or abandon its task if the task ignores CANCELS_MAX cancellations."""
+        """Stop reading; if the source ignores CANCELS_MAX cancellations, abandon its task."""
         task = self._next
         self._next = None
         if task is not None:

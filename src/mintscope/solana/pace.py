@@ -55,7 +55,10 @@ class PaceMeter:
             self.note(slot, time)
 
     def note(self, slot: Slot, time: UnixS) -> None:
-        """Record the block time of *slot*; forget marks of this and later slots, which are dead."""
+        """Use the block time of *slot* for the pace, and discard the times of this and later slots.
+
+        Those belong to blocks that the chain has abandoned.
+        """
         marks = self._marks
         while marks and marks[-1][0] >= slot:
             marks.pop()
@@ -68,9 +71,9 @@ class PaceMeter:
 
     @property
     def pace(self) -> Pace | None:
-        """The pace; None until the block times span SPAN_S_MIN seconds.
+        """The pace; None while the block times span less than SPAN_S_MIN seconds.
 
-        After an interruption, the last pace stays until the new block times span SPAN_S_MIN.
+        After an interruption it keeps its value until the new block times span SPAN_S_MIN seconds.
         """
         if not self._is_measured:
             self._pace = _measured(list(self._marks)) or self._pace

@@ -104,7 +104,10 @@ class Poller:
                 await patience.wait(failure)
 
     async def _locate(self, after: Tip | None) -> tuple[Lineage, Gap | None]:
-        """Return the lineage to continue, and the gap of the slots to skip; None: no gap."""
+        """Return the lineage that continues after the block *after*, and the gap before it.
+
+        The gap has the slots that are skipped because *after* is too old; None if none are skipped.
+        """
         head = (await self.rpc.head(Commitment.CONFIRMED)).slot
         if after is None:
             return Lineage(Position(Slot(await self._first(head) - 1), None)), None

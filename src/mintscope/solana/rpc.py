@@ -89,7 +89,7 @@ class Patience:
         self._pause_s = min(self._pause_s * 2, FAILURE_PAUSE_S_MAX)
 
     def renew(self) -> None:
-        """Reset to the shortest pause, because the node has answered."""
+        """Return to the shortest pause, because the node has answered."""
         self._pause_s = FAILURE_PAUSE_S
 
 
@@ -158,7 +158,7 @@ class Commitment(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Missing:
-    """An answer for *slot* without a block; *absence* is the reason."""
+    """A node's answer that it has no block at *slot*; *absence* is the reason."""
 
     slot: Slot
     absence: wire.Absence

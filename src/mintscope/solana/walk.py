@@ -67,9 +67,9 @@ class Polling:
 
 
 class Walk:
-    """Polls a chain from the tip of *lineage* on, one step at a time.
+    """Polls a chain for the blocks after those in *lineage*, one step at a time.
 
-    head   the newest confirmed slot, reported or delivered
+    head   the newest confirmed slot that a node has reported or delivered
     """
 
     def __init__(  # noqa: PLR0913 - one argument for each part
@@ -138,7 +138,7 @@ class Walk:
         await _end(settling)
 
     async def interrupted(self) -> None:
-        """Plan failed requests again after an outage, and restart the wait for missing blocks."""
+        """After an outage, request the failed slots again, and restart the wait for late blocks."""
         self._owed_since.clear()
         self._window.retry(self._plan)
 
@@ -155,7 +155,6 @@ class Walk:
         await self._window.clear()
 
     async def _fetch(self, slot: Slot) -> Answer:
-        """Return the answer for *slot*; wait before requesting a slot that is not confirmed yet."""
         for attempt in range(AHEAD_ATTEMPTS):
             if slot <= self.head:
                 break
@@ -319,7 +318,7 @@ class Walk:
                 self._window.drop(slot)
 
     def _plan_expected(self) -> None:
-        """Plan slots that are expected soon, before the node reports them."""
+        """Plan requests for slots that are due soon, before the node reports these slots."""
         # An empty window would cause a request for the head, so at least one slot stays planned.
         pace = self._arrivals.pace
         if not self._polling.asks_ahead or pace is None or self._plan:

@@ -239,9 +239,12 @@ class AcceptedVersion:
         self.newest = newest
 
     def rise(self, asked: int, message: str) -> bool:
-        """Raise the accepted version after a node refused *asked* with *message*.
+        """Accept newer transactions, after a node refused the request for version *asked*.
 
-        Return False if *asked* is the highest possible version.
+        Take the new version from *message*, the node's error, or else the next one.  Return False
+        if *asked* is already the highest possible version.
+
+        asked     the highest transaction version that the refused request accepted
         """
         if asked >= VERSION_MAX:
             return False

@@ -1,4 +1,4 @@
-"""The bytes of a payment, its resource, and the reasons for refusal.
+"""The bytes of an x402 payment, the resource that it buys, and the reasons to refuse it.
 
 Source    x402 v2, specs/x402-specification-v2.md, section 9; its packages for `exact` on Solana
 """

@@ -83,7 +83,7 @@ class Verified(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """A demand that the payment must meet, and the time of the check.
+    """The purchase that a payment must pay for, and the time at which it is checked.
 
     resource    if it is a kind, the payment may be for any resource of that kind
     now         the time of the check; None: a quote of any age counts
@@ -183,7 +183,7 @@ def _budget(
 
 
 def _check_transfer(envelope: Envelope, asked: Asked) -> Pubkey:
-    """Check that the transfer matches the demand exactly; return the token account that pays."""
+    """Return the token account that pays, if the transfer is exactly the one that was asked for."""
     instruction = envelope.message.instructions[2]
     terms = asked.terms
     data = bytes(instruction.data)
@@ -212,7 +212,11 @@ def _check_transfer(envelope: Envelope, asked: Asked) -> Pubkey:
 
 
 def _check_rest(envelope: Envelope) -> bytes | None:
-    """Check that only a memo and assertions of wallets follow the transfer; return the memo."""
+    """Return the memo of the transaction; None if it has none.
+
+    Refuse the payment if there are two memos, or if an instruction after the transfer is neither a
+    memo nor an assertion that wallets add.
+    """
     rest = [
         (_program(envelope, instruction), bytes(instruction.data))
         for instruction in envelope.message.instructions[3:]
@@ -226,7 +230,7 @@ def _check_rest(envelope: Envelope) -> bytes | None:
 
 
 def _check_quote(memo: bytes | None, asked: Asked) -> bytes:
-    """Check that *memo* or the request holds our quote for this demand; return the quote."""
+    """Return the quote, in *memo* or sent beside it, if it is valid for the purchase *asked*."""
     is_beside = memo is None or _is_clients_own(memo)
     quote = asked.offered if asked.offered is not None and is_beside else memo
     if quote is None:

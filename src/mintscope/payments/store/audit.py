@@ -236,7 +236,7 @@ class Walk:
         self.months = closing.ClosedMonths(db, rows_a_part=rows_a_part)
 
     def read(self) -> Walked:
-        """Return the progress of the check of all books."""
+        """Return the amount of data to check, the end of the last check, and the closed month."""
         at = self._at()
         last = closing.last_close(self._db)
         return Walked(
@@ -340,7 +340,10 @@ class Walk:
         return []
 
     def _add_up(self, bounds: dict[str, int]) -> list[Violation]:
-        """Check and add up the next journal entries; no entries can be inserted before them."""
+        """Check the next entries of the journal, add them to the totals, and return the violations.
+
+        No entry may be inserted before them later.  Return [] if another process has added them.
+        """
         with self._db.transaction(beside=True):
             if self._db.execute(ENTRY, (bounds["walk"],)).get != bounds["after"]:
                 return []  # another process has added them
@@ -350,7 +353,10 @@ class Walk:
         return found
 
     def _look_at_the_newest(self, bounds: dict[str, int]) -> list[Violation]:
-        """Check the newest entries, and that rotations and freezes cancel out; begin MOVES."""
+        """Check the newest journal entries, and that rotations and freezes cancel out.
+
+        The next part of the check is then Stage.MOVES.
+        """
         with self._db.snapshot():
             bounds["until"] = int(self._db.execute(NEWEST).get)
             found = self._find(OF_JOURNAL, bounds) + self._find(OF_ALL, bounds)
@@ -375,7 +381,7 @@ class Walk:
         return found
 
     def _compare_month(self, at: At, now: UnixMs) -> list[Violation]:
-        """Compare the next API keys of a closed month; after the last month, finish the check."""
+        """Check the next API keys of a closed month; after the last month, end the check."""
         if at.month:
             return self.months.compare_keys(at)
         with self._db.transaction(beside=True):

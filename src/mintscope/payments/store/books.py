@@ -216,8 +216,9 @@ class SqlPaymentBooks:
         return await self._run(lambda: self._walk.months.forget(now, kept_months))
 
     async def scan(self, scope: ScanScope, asset: Mint | None = None) -> Scan | None:
-        """Return the progress of the scan of *scope*; None if no scan of it has begun.
+        """Return the progress of a scan of the treasury's history; None if it has not begun.
 
+        scope    which of the scans
         asset    the token of the scanned treasury account; None: the payment token
         """
         row = await self._run(
@@ -358,7 +359,7 @@ class SqlPaymentBooks:
         return next(iter(await self._kept(ONE_OF_CUSTOMER, (user_id, signature))), None)
 
     async def sums_of_wallets(self, user_id: UserId) -> Sequence[WalletSum]:
-        """Return the sums that a user's linked wallets paid: one for each wallet, asset and bundle.
+        """Return the sums that a user's linked wallets paid, one for each asset and bundle.
 
         The sums are ordered by wallet, asset and bundle.  Only issued payments count; answers count
         as a bundle of 0 credits.
@@ -506,12 +507,12 @@ class SqlHourRows:
             self._db.execute(KEPT_BY.get(series, ADD), (hour, str(series), value))
 
     def since(self, hour: int) -> Mapping[Series, Mapping[int, int]]:
-        """Return the figures of *hour* and later, by series and hour."""
+        """Return the values of *hour* and all later hours, by series, then by hour."""
         found: dict[Series, dict[int, int]] = defaultdict(dict)
         for series, at, value in self._db.execute(SINCE, (hour,)):
             found[str(series)][int(at)] = int(value)
         return found
 
     def purge(self, before: int) -> None:
-        """Delete the figures of hours before *before*."""
+        """Delete the values of all hours before *before*."""
         self._db.execute("DELETE FROM operation_hour WHERE hour < ?", (before,))

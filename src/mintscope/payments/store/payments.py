@@ -105,7 +105,6 @@ def columns_of(payment: Payment) -> tuple[SqlValue, ...]:
 
 
 def _purchase_columns(purchase: PaidItem) -> tuple[SqlValue, ...]:
-    """Return the columns of *purchase*: credits, body, token_hash, hint, account."""
     match purchase:
         case PaidReport(body=body):
             return 0, body, None, None, None
@@ -191,7 +190,11 @@ class PaymentTable:
         return [payment_of(row) for row in self._db.execute(statement, signatures)]
 
     def begin(self, pending: ports.PendingPayment) -> ports.Beginning:
-        """Store the payment as pending unless it exists or there is an objection."""
+        """Store a payment as pending, before it is sent.
+
+        Nothing is stored if the payment is known, a limit is reached, sales are closed, or the
+        account to top up was rotated or removed; the result says which.
+        """
         known = self.find(pending.payment.message_hash).payment
         if known is not None:
             return ports.KnownPayment(known)
@@ -212,7 +215,11 @@ class PaymentTable:
     def adopt(
         self, payment: Payment, landed: Landed, by: Actor, now: UnixMs
     ) -> Resolved | ports.AlreadyUsed:
-        """Store and issue a payment that has landed and is final, or return AlreadyUsed."""
+        """Store and issue a payment that has landed and is final.
+
+        Return AlreadyUsed if its redelivery key belongs to another payment, or if an operator has
+        settled the payment.
+        """
         if self._db.execute(IS_ACKNOWLEDGED, (payment.signature,)).get:
             return ports.AlreadyUsed(ports.Used.ACKNOWLEDGED)
         if self.find(payment.message_hash).payment is None:
@@ -286,7 +293,11 @@ class SqlPaymentStore:
         return await self._look(lambda table: table.find(message_hash))
 
     async def begin(self, pending: ports.PendingPayment) -> ports.Beginning:
-        """Store the payment as pending unless it exists or there is an objection."""
+        """Store a payment as pending, before it is sent.
+
+        Nothing is stored if the payment is known, a limit is reached, sales are closed, or the
+        account to top up was rotated or removed; the result says which.
+        """
         return await self._write(lambda: self._table.begin(pending))
 
     async def resolve(
@@ -306,7 +317,11 @@ class SqlPaymentStore:
     async def adopt(
         self, payment: Payment, landed: Landed, *, by: Actor, now: UnixMs
     ) -> Payment | ports.AlreadyUsed:
-        """Store and issue *payment*, which has landed and is final, in one transaction."""
+        """Store and issue *payment*, which has landed and is final, in one transaction.
+
+        Return AlreadyUsed if its redelivery key belongs to another payment, or if an operator has
+        settled the payment.
+        """
         adopted = await self._write(lambda: self._table.adopt(payment, landed, by, now))
         return adopted.after if isinstance(adopted, Resolved) else adopted
 
@@ -351,7 +366,13 @@ class SqlPaymentStore:
     async def claim(
         self, purchase: Signature, token_hash: CredentialHash, hint: str, *, now: UnixMs
     ) -> int | RotationDenied:
-        """Move the credits of the payer of *purchase* to a new token; return their number."""
+        """Move the credits that the payer of *purchase* bought to a new credit token.
+
+        Return the number of moved credits, or the reason to refuse.
+
+        token_hash   the hash of the new token
+        hint         the last eight characters of the new token
+        """
         return await self._write(
             lambda: self._table.purchase.claim(purchase, token_hash, hint, now)
         )

@@ -141,7 +141,10 @@ class PurchasedCredits:
         return bool(self._db.execute(IS_ROTATED, (account,)).get)
 
     def is_removed(self, account: CreditAccount) -> bool:
-        """Return whether credits for *account* would go to the account of a removed user."""
+        """Return whether credits for *account* would go to the account of a deleted user.
+
+        If the credits of *account* were moved, the account that has them now counts.
+        """
         last = self._db.execute(SUCCESSOR, (account,)).get
         return bool(self._db.execute(IS_REMOVED, (last,)).get)
 

@@ -65,7 +65,7 @@ class Banks:
 
     @property
     def is_undecided(self) -> bool:
-        """Whether none of several banks is confirmed, and at least one has its block meta."""
+        """Whether none of several banks is confirmed yet, and at least one has its block meta."""
         heads = [bank for bank in self._live.values() if bank.meta is not None]
         return self._confirmed is None and len(self._live) > 1 and bool(heads)
 
@@ -127,7 +127,7 @@ class Banks:
         self._is_mixed = True
 
     def clear(self) -> None:
-        """Drop every bank."""
+        """Drop all banks of the slot, with their transactions."""
         for bank_id in [*self._live]:
             self._drop(bank_id)
 
@@ -192,14 +192,14 @@ Head = geyser_pb2.SubscribeUpdateBlock | geyser_pb2.SubscribeUpdateBlockMeta
 
 
 class Assembler:
-    """Builds blocks from the messages of a session, and adds them to the *buffer*.
+    """Builds blocks from the messages of one gRPC session, and adds them to a block buffer.
 
     is_joined   whether the session sends single transactions and block metas instead of blocks.  A
                 slot is then complete when its meta has arrived and a later slot has begun.  If the
                 slot has several banks, one must also be confirmed by a slot status, or by the
-                parent hash of a later block.  The first slot, which may have begun before the
-                session, is left to the repairer (`StreamedNode`).  The oldest slots are left to the
-                repairer, too, if too many slots are incomplete
+                parent hash of a later block.  Not built are the first slot, which may have begun
+                before the session, and the oldest slots if too many are incomplete: a JSON-RPC node
+                delivers them (`StreamedNode`)
     """
 
     def __init__(self, buffer: BlockBuffer, clock: Clock, *, is_joined: bool) -> None:
@@ -290,7 +290,7 @@ class Assembler:
         return self._banks(slot)
 
     def _banks(self, slot: Slot) -> Banks | None:
-        """Return the banks of *slot*, or None if the slot is buffered or left to the repairer."""
+        """Return the banks of *slot*; None if its block is in the buffer or will not be built."""
         if slot <= self._closed and slot not in self._slots:
             return None
         self._slots.setdefault(slot, Banks(self._room))
@@ -316,7 +316,10 @@ class Assembler:
         return self._close()
 
     def _close(self) -> bool:
-        """Buffer the complete slots below the newest begun one; return whether any was complete."""
+        """Add the complete blocks to the buffer; return whether there was one.
+
+        A block can only be complete if a later slot has begun.
+        """
         whole: list[Whole] = []
         # Descending, because the parent hash of a block confirms a bank of an earlier slot.
         for slot in sorted((each for each in self._slots if each < self._begun), reverse=True):

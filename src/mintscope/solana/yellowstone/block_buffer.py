@@ -20,7 +20,10 @@ class _Held:
 
 
 class BlockBuffer:
-    """Blocks, ascending by slot; the lowest are dropped if there are too many blocks or bytes."""
+    """Keeps the newest blocks of a stream by slot.
+
+    If there are too many blocks or bytes, the lowest slots are dropped.
+    """
 
     def __init__(self, *, blocks_max: int = BLOCKS_MAX, bytes_max: int = BYTES_MAX) -> None:
         self._blocks_max = blocks_max
@@ -62,7 +65,7 @@ class BlockBuffer:
             self._drop_between(block)
 
     def kill(self, slot: Slot) -> None:
-        """Drop the block at *slot*, which the stream reported as dead."""
+        """Drop the block at *slot*, because the server reported that the chain abandoned it."""
         if slot in self._held:
             self._drop(slot)
 
@@ -85,7 +88,10 @@ class BlockBuffer:
         return None if held is None else held.block
 
     def named_as_parent(self, slot: Slot) -> str | None:
-        """Return the parent hash of the next stored block; None if its parent is not at *slot*."""
+        """Return the hash that the next stored block has for its parent at *slot*.
+
+        Return None if there is no later block, or if its parent is at another slot.
+        """
         above = self._above(slot)
         return above.parent_blockhash if above is not None and above.parent_slot == slot else None
 
@@ -95,9 +101,10 @@ class BlockBuffer:
         return above is not None and above.parent_slot < slot
 
     def covers(self, first: Slot, last: Slot) -> list[Slot] | None:
-        """Return all slots with a block from *first* to *last*; None if these are not proven.
+        """Return all slots from *first* to *last* that have a block.
 
-        The stored blocks prove them if each names the block before it as its parent.
+        Return None unless the stored blocks prove that no other slot has one: each of them must
+        name the block before it as its parent.
         """
         slots = [slot for slot in self._held if first <= slot <= last]
         if not slots or slots[-1] != last:
@@ -120,7 +127,11 @@ class BlockBuffer:
         )
 
     def _drop_between(self, block: Block) -> None:
-        """Drop the blocks, at or below the slot of *block*, that *block* proves to be dead."""
+        """Drop the blocks that *block* proves to be abandoned.
+
+        These are the blocks between its parent and itself, the block at its own slot, and a block
+        at the parent's slot with another hash.
+        """
         for slot in [at for at in self._held if block.parent_slot < at <= block.slot]:
             self._drop(slot)
         parent = self._held.get(block.parent_slot)

@@ -49,7 +49,7 @@ Subscription = grpc.aio.StreamStreamCall[geyser_pb2.SubscribeRequest, geyser_pb2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GeyserEndpoint:
-    """The server of a stream; an https URL means TLS."""
+    """The address and the credentials of a gRPC server; an https URL means TLS."""
 
     url: str = field(repr=False)
     x_token: str = field(default="", repr=False)  # metadata `x-token`; "": none is sent
@@ -308,7 +308,6 @@ class StreamedNode:
         return Head(self._reported, None)
 
     async def _repaired_final(self) -> Head:
-        """Return the newest final block of the repairer, cached for FAST_EVERY_S."""
         now_s = self._clock.monotonic_s()
         if self._final is None or now_s - self._final[0] >= FAST_EVERY_S:
             self._final = now_s, await self._repairer.head(Commitment.FINALIZED)
@@ -325,11 +324,11 @@ class StreamedNode:
             pass
 
     async def first_available(self) -> Slot:
-        """Return the oldest slot whose block the repairer still has."""
+        """Return the oldest slot whose block the JSON-RPC node still has."""
         return await self._repairer.first_available()
 
     async def genesis_hash(self) -> str:
-        """Return the genesis hash of the repairer."""
+        """Return the genesis hash of the chain, from the JSON-RPC node."""
         return await self._repairer.genesis_hash()
 
     async def pace(self) -> Pace | None:
@@ -414,9 +413,9 @@ class GeyserSource:
     watch: StreamWatch | None = None  # checks that the stream delivers blocks
 
     async def genesis_hash(self) -> str | None:
-        """Return the genesis hash of the repairer, or None if the repairer refuses the request.
+        """Return the genesis hash of the chain, or None if the JSON-RPC node refuses the request.
 
-        Wait while the repairer is unreachable.
+        Wait while the node is unreachable.
         """
         return await Poller(self.repairer, self.polling, clock=self.clock).genesis_hash()
 

@@ -118,10 +118,10 @@ ABSURD: Final = 2**53  # more than JSON-RPC can express
 
 
 class PlausibleSlots:
-    """Recognises absurd slots of a session.
+    """Detects slots of a session that are too high to be true.
 
-    A slot is absurd if it is far above the slot that the chain can have reached, by the newest slot
-    of *node* at the start of the session and the time since then.
+    The limit follows from the newest slot of a JSON-RPC node at the start of the session, and the
+    time since then.
     """
 
     def __init__(self, node: Node, clock: Clock) -> None:
@@ -131,7 +131,7 @@ class PlausibleSlots:
         self._asked_at_s = 0.0
 
     async def ask(self) -> None:
-        """Request the newest slot of *node*; without an answer, keep the last one."""
+        """Request the newest confirmed slot of the node; without an answer, keep the last one."""
         try:
             async with asyncio.timeout(ASK_S):
                 head = (await self._node.head(Commitment.CONFIRMED)).slot
