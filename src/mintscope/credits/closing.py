@@ -205,7 +205,11 @@ def chained(before: bytes, kind: str, rows: Iterable[Sequence[object]]) -> bytes
 
 
 def hash_of(before: bytes, close: Close) -> bytes:
-    """Return the hash of *close*; *before* is the hash of the last row of its month."""
+    """Return the hash of a closed month, at the end of the hash chain of its rows.
+
+    before   the hash of the last row of the month
+    close    the month's totals
+    """
     return chained(before, "month", [close[:4]])
 
 
@@ -217,10 +221,11 @@ class ClosedMonths:
         self._rows = rows_a_part
 
     def add_balances(self, at: At, last: Close) -> tuple[list[Violation], bool]:
-        """Store the sums of the next accounts of the month that is being closed.
+        """Add up the next accounts of the month that is being closed, and store their sums.
 
-        If no account is left, begin the stage CLOSING_KEYS.  Return the violations, and whether the
-        month can be closed: it cannot be closed if an account in it does not add up.
+        If no account is left, the next stage is CLOSING_KEYS.  Return the violations, and whether
+        the month can still be closed: it cannot if the entries of an account contradict its
+        balance.
 
         last     the newest closed month
         """
@@ -271,10 +276,10 @@ class ClosedMonths:
         log.info("month_closed", month=name_of(close.month), last_entry=close.last_entry)
 
     def compare_balances(self, at: At) -> list[Violation]:
-        """Compare the next accounts of a closed month with the journal and earlier closed months.
+        """Compare the stored sums of the next accounts of a closed month with the journal.
 
-        Also check that a payment made each purchase in the journal.  If no account is left, begin
-        the stage MONTH_KEYS.  Return the violations.
+        Also check that a payment made each purchase in the journal.  If no account is left, the
+        next stage is MONTH_KEYS.  Return the violations.
         """
         last_entry, _, _, _, first = self._db.execute(CLOSED_AS, (at.month,)).get
         bounds = {"month": at.month, "after": at.place, "first": first, "last": last_entry}
@@ -313,10 +318,11 @@ class ClosedMonths:
         return [Violation(Invariant.MONTHS_ARE_CHAINED, name_of(at.month))]
 
     def begin_after(self, month: int, before: bytes) -> None:
-        """Continue with the closed month after *month*; *before* is the hash of *month*.
+        """Continue the check with the next closed month after *month*.
 
-        If no later month is closed, continue with the stage MONTH_KEYS of month 0, which ends the
-        check.
+        If there is none, the next stage is MONTH_KEYS of month 0, which ends the check.
+
+        before   the hash of *month*, at the end of its chain of hashes
         """
         following = self._db.execute(NEXT_MONTH, (month,)).get
         if following is None:

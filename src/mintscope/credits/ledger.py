@@ -95,7 +95,7 @@ class CreditLedger(Protocol):
     """
 
     async def issue(self, token: CreditToken, credit_count: int, note: str) -> CreditAccount:
-        """Create the account of *token* with a grant of *credit_count* credits, >= 1."""
+        """Create an account with *credit_count* credits, >= 1, that *token* can spend."""
 
     async def find(self, bearer: str) -> CreditAccount | None:
         """Return the account of the credit token *bearer*; None if it is unknown or rotated.
@@ -104,7 +104,10 @@ class CreditLedger(Protocol):
         """
 
     async def root(self, account: CreditAccount) -> CreditAccount:
-        """Return the first account of the chain of rotations that led to *account*."""
+        """Return the oldest account from which the credits of *account* were moved by rotations.
+
+        Return *account* itself if there was no rotation.
+        """
 
     async def spend(self, account: CreditAccount) -> Spent | Empty:
         """Take one credit if there is one; return when the debit is durable."""
@@ -252,7 +255,8 @@ class DebitLedger(Protocol):
     async def expect_cap(self, key: int, credit_count: int) -> CapReached | None:
         """Return CapReached if *credit_count* more credits exceed the cap of *key*; else None.
 
-        The cap limits the credits that *key* and the other keys of its rotations spend in a month.
+        The cap limits the credits that *key*, the keys that it replaced and those that replaced it
+        spend in a calendar month.
         """
 
     async def prepay(self, debit: Debit) -> DebitOutcome:
@@ -276,7 +280,7 @@ class DebitLedger(Protocol):
         """
 
     def owe(self, reversal: Reversal) -> None:
-        """Give back the credits of *reversal* later, because their response was not sent."""
+        """Give back the credits of *reversal* soon: the answer that they paid for was not sent."""
 
 
 class Remembered(msgspec.Struct, frozen=True, gc=False):
@@ -296,10 +300,10 @@ class DebitWaiter(Protocol):
         """Return whether the waiter has its outcome, or was cancelled."""
 
     def set_result(self, outcome: Spent | Empty, /) -> None:
-        """Give the outcome of the debit to the waiter."""
+        """Pass on the outcome of the debit."""
 
     def set_exception(self, failure: Exception, /) -> None:
-        """Give the error that prevented an outcome to the waiter."""
+        """Pass on the error because of which the debit has no outcome."""
 
 
 @runtime_checkable

@@ -400,10 +400,11 @@ class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
         self._be_seen(at)
 
     def _be_seen(self, at: UnixMs) -> None:
-        """Record that this replica is alive, once in SEEN_EVERY_S seconds.
+        """Record that this process is alive, at most every SEEN_EVERY_S seconds.
 
-        Once it has been alive without a gap for DEAD_MS, give back the credits that dead replicas
-        owe, too.  Until then, look for its debits that other replicas gave back during the gap.
+        If it was always seen during the last DEAD_MS, also give back the credits that dead
+        processes owe.  Otherwise, look for its own debits that others gave back while it was not
+        seen.
         """
         now_s = self._now_s()
         if self._seen_at_s is not None and now_s - self._seen_at_s < SEEN_EVERY_S:
@@ -486,7 +487,7 @@ class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
             return spent
 
     def look_up(self, batch: int, at: UnixMs) -> str | None:
-        """Return the debits of *batch*; None if it has no effect and never will."""
+        """Return the debits of *batch* as JSON; None if it was not committed and never will be."""
         self._db.execute(FORBID, (batch, at))
         spent: str | None = self._db.execute(LOOK_UP, (batch,)).get
         return spent

@@ -95,7 +95,7 @@ class Claim:
 
 
 def write_challenge(key: bytes, claim: Claim, *, now: UnixMs, nonce: bytes) -> str:
-    """Return the text that the wallet must sign to prove *claim*; it is valid for VALID_S s."""
+    """Return the text that a wallet must sign to prove *claim*; valid for VALID_S seconds."""
     return write_text(key, _body(claim), now=now, nonce=nonce)
 
 

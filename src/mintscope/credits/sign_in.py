@@ -125,7 +125,7 @@ def find_flaw(
 ) -> SignInFlaw | None:
     """Return the reason to refuse *sign_in* for *target*; None if it is valid.
 
-    keys    the keys that `write_challenge` may have used
+    keys    the keys with which this service may have written the challenge
     """
     if sign_in.domain != target.domain:
         return SignInFlaw.DOMAIN
@@ -155,7 +155,7 @@ def text_of(sign_in: SignIn) -> str:
 
 
 def wallet_of(sign_in: SignIn) -> Wallet:
-    """Return the wallet of a sign-in that `find_flaw` has accepted."""
+    """Return the wallet that signed in; *sign_in* must be checked already."""
     return Wallet(sign_in.address)
 
 

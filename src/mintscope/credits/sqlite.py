@@ -48,10 +48,9 @@ LOOK_EVERY_MS: Final = 10_000  # the least time between two searches for minutes
 
 
 class MinutesUnderWay:
-    """Stores stream minutes until they are sent, and finds those that dead processes left.
+    """Stores stream minutes, which were paid for in advance, until they are sent.
 
-    A stream minute is a minute of a stream that was paid in advance.  The caller begins the
-    transactions.
+    Also finds the minutes that dead processes have not sent.  The caller begins the transactions.
     """
 
     def __init__(self, db: apsw.Connection, path: Path) -> None:
@@ -246,7 +245,7 @@ class CreditBook(statements.CreditTables[apsw.Connection]):
         return outcomes
 
     def _debit_once(self, debit: ledger.Debit, at: UnixMs, month: Month) -> ledger.DebitOutcome:
-        """Do *debit* for an answer that has a name; take nothing if the name is already stored."""
+        """Take the credits of *debit*, which names an answer; take nothing if that was paid for."""
         if self._db.execute(KEEP, (debit.once, debit.account, at, at - ledger.KEPT_MS)).get is None:
             self._db.execute(statements.REPEAT, (debit.once,))
             return ledger.Debited(debit, self.balance(debit.account), month, is_repeat=True)

@@ -290,7 +290,7 @@ class Executes(Protocol):
     """A connection to a database of either engine."""
 
     def execute(self, statement: str, values: Any = ..., /) -> Any:
-        """Run one statement."""
+        """Run one SQL statement with *values* as its parameters."""
 
     def executemany(self, statement: str, many: Iterable[Sequence[Any]], /) -> Any:
         """Run *statement* once for each sequence of values in *many*."""
@@ -300,10 +300,10 @@ class Executes(Protocol):
 
 
 def _still_owed(db: Executes, reversals: Iterable[Reversal]) -> list[Reversal]:
-    """Return the *reversals* that must be entered, ordered by account.
+    """Return those of *reversals* that must still be entered, in the order of their accounts.
 
-    Delete the rows of their minutes and names.  Leave out a reversal if its row no longer exists,
-    or if another request has got its answer.
+    Delete the rows of their stream minutes and answer names.  A reversal is left out if the row of
+    its minute no longer exists, or if another request has got the answer of its name.
     """
     left = sorted(reversals, key=lambda each: each.account)  # the order in which rows are locked
     # No row must be deleted first, and REVERSE itself locks the accounts.
@@ -355,7 +355,7 @@ def contradictions(db: Executes) -> list[CreditAccount]:
 
 
 def forget_kept(db: Executes, at: UnixMs) -> bool:
-    """Delete some expired names of answers; return whether more may exist."""
+    """Delete some names of answers that are over KEPT_MS old; return whether more may exist."""
     return delete_part(db, OLD_KEPT, FORGET_KEPT, at - KEPT_MS, FORGOTTEN_AT_ONCE)
 
 
@@ -391,7 +391,7 @@ class CreditTables(ABC, Generic[Db]):
     def issue(
         self, token: CreditToken, credit_count: int, *, note: str, at: UnixMs
     ) -> CreditAccount:
-        """Create the account of *token* with a grant of *credit_count* credits."""
+        """Create an account with *credit_count* credits that *token* can spend."""
         assert credit_count >= 1
         digest = hash_credential(token, pepper=self._pepper)
         with self._transaction():
@@ -409,7 +409,10 @@ class CreditTables(ABC, Generic[Db]):
         return None if account is None else CreditAccount(account)
 
     def root(self, account: CreditAccount) -> CreditAccount:
-        """Return the first account of the chain of rotations that led to *account*."""
+        """Return the oldest account from which the credits of *account* were moved by rotations.
+
+        Return *account* itself if there was no rotation.
+        """
         return CreditAccount(self._db.execute(ROOT, (account,)).get)
 
     def balance(self, account: CreditAccount) -> int:
@@ -435,8 +438,8 @@ class CreditTables(ABC, Generic[Db]):
     def debit(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
         """Take all credits of each debit or none, in the order of *debits*, in one commit.
 
-        Either all debits have a name (`once`), or none has.  Nothing is taken for an answer whose
-        name is already stored.
+        Either all debits name an answer (`once`), or none does.  If the name is already stored, the
+        answer was paid for, and nothing is taken.
         """
 
     @abstractmethod

@@ -76,7 +76,7 @@ class GroupCreditLedger:
         )
 
     async def issue(self, token: CreditToken, credit_count: int, note: str) -> CreditAccount:
-        """Create the account of *token* with a grant of *credit_count* credits."""
+        """Create an account with *credit_count* credits that *token* can spend."""
 
         def issue() -> CreditAccount:
             with self._unavailable():
@@ -147,9 +147,9 @@ class GroupCreditLedger:
         asyncio.get_running_loop().call_soon(self._owe, reversal)
 
     def recall(self, bearer: bytes) -> ledger.Remembered | None:
-        """Return the cached results of `find` and `root`; None if they are not cached.
+        """Return the account of the credit token *bearer* from the cache; None if it is not cached.
 
-        Also return None if the account was empty after its last spend of a single credit.
+        Also return None if the last spend of a single credit found the account empty.
         """
         digest = sha256(bearer).digest()
         remembered = self._remembered.get(digest) or self._remember(digest)

@@ -263,7 +263,7 @@ def published(call: Call) -> Iterator[tuple[bytes, Layout]]:
 
 
 def u64(event: bytes, at: int) -> int:
-    """Return the u64 in *event* at offset *at*, counted from the first field.
+    """Return the unsigned 64-bit number in *event*, *at* bytes after the start of its fields.
 
     Raises Unreadable if *event* is too short.
     """

@@ -64,7 +64,7 @@ Move: TypeAlias = tuple[str, str, str, int, int]
 
 
 def moves(call: Call, token_accounts: TokenAccounts) -> list[Move]:  # noqa: C901 - a hot loop
-    """Return the moves of tokens and lamports under *call*.
+    """Return the moves of tokens and lamports by the instructions that *call* made, in order.
 
     Raises Unreadable if an instruction is cut short, or if an account or a mint is unknown.
     """
@@ -161,7 +161,7 @@ def _named_fee(data: bytes, at: int, size: int) -> int | None:
 
 
 def _arrived(account: int, named: int, token_accounts: TokenAccounts) -> int:
-    """Return the raw units that *account* gained by a transfer; *named* if no balance shows it."""
+    """Return the raw units that a transfer added to *account*; *named* if no balance shows it."""
     # The balances show the gain if only this transfer touched the account.  Otherwise the gain is
     # *named*, the amount sent minus the named fee.
     if token_accounts.touches()[account] != 1:

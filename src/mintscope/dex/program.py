@@ -47,7 +47,7 @@ class Leg:
 
 
 class Migration(NamedTuple):
-    """The accounts of a migration, as positions among the accounts of its instruction."""
+    """The positions of accounts in an instruction that moves a token from a curve to a pool."""
 
     mints: tuple[int, ...]  # one mint, or a pair; the mint that is not SOL migrates
     curve: int  # the curve that the mint leaves

@@ -77,7 +77,7 @@ ROUTERS: Final = {
 
 
 def named(program: str) -> str:
-    """Return the address *program*, with its name before it if it is a router of ROUTERS."""
+    """Return *program*, an address, for display: with the router's name if it is in ROUTERS."""
     name = ROUTERS.get(program)
     return program if name is None else f"{name} ({program})"
 
@@ -135,9 +135,10 @@ def _expect_none_beside(call: Call, token_accounts: TokenAccounts) -> None:
 
 
 def _recognised(call: Call, inner: Sequence[Call], token_accounts: TokenAccounts) -> list[Swap]:
-    """Return the swaps of *call*; its *inner* calls moved tokens or lamports, but did not exchange.
+    """Return the swaps of *call*, a call of an unlisted program.
 
-    Raises Unreadable, with UNKNOWN_EXCHANGE if a signer exchanged and no vaults show the exchange.
+    Its *inner* calls moved tokens or lamports, but did not exchange.  Raises Unreadable, with
+    UNKNOWN_EXCHANGE if a signer exchanged and no vaults show the exchange.
     """
     if call.below_router:
         _take_in(call, inner)
@@ -299,7 +300,10 @@ def _sides(
 def _mirrored(
     exchanges: dict[str, Exchange], token_accounts: TokenAccounts
 ) -> Sequence[tuple[str, str]]:
-    """Return each pair of parties with opposite exchanges whose second party did not sign."""
+    """Return each pair (trader, owner of the vaults) that made opposite exchanges.
+
+    The owner of the vaults did not sign the transaction.
+    """
     signers = token_accounts.signers
     return [
         (trader, owner)
@@ -312,7 +316,10 @@ def _mirrored(
 def _paid_to_another(
     exchanges: dict[str, Exchange], moved: list[Move], token_accounts: TokenAccounts
 ) -> tuple[str, str] | None:
-    """Return the trader and the vaults' owner; None unless one party paid and another received."""
+    """Return the trader and the owner of the vaults, if one party paid and another received.
+
+    Return None if this is not certain.
+    """
     # The trader is the one of the two parties that signed; neither may have moved anything else.
     # None unless exactly one owner exchanged, it did not sign, and it exchanged each mint with one
     # party.

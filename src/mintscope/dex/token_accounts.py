@@ -132,7 +132,7 @@ class TokenAccounts:
             raise Unreadable(QuarantineReason.UNKNOWN_ACCOUNT) from None
 
     def mints_of(self, accounts: Sequence[int]) -> tuple[Mint, ...]:
-        """Return up to NAMED_MINTS_MAX mints of the token accounts among *accounts*.
+        """Return the different mints of the token accounts in *accounts*, NAMED_MINTS_MAX at most.
 
         The result is empty if one of these mints is not a valid address.
         """
@@ -235,9 +235,9 @@ class TokenAccounts:
     def vaults_of(
         self, owners: Container[str], one: str, other: str
     ) -> tuple[TokenBalance, TokenBalance] | None:
-        """Return the accounts of *owners* for the mints *one* and *other*, in this order.
+        """Return the two token accounts of *owners*: for the mint *one*, and for the mint *other*.
 
-        Return None unless *owners* have one account for each mint, and no other account in `book`.
+        Return None if an account is missing, or if `book` has further accounts of *owners*.
         """
         first = second = None
         for balance in self.book.values():

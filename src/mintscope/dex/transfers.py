@@ -40,7 +40,9 @@ Flow: TypeAlias = tuple[int, int, str | None, int]
 
 
 def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> list[Swap]:
-    """Return one swap for each pool of *legs*; without legs, one for each pool in the transfers.
+    """Return one swap for each pool with which *call* traded.
+
+    legs   the pools, as positions among the accounts; if empty, the pools are found by transfers
 
     A pool of *legs* whose amounts are all 0 has no swap.  Raises Unreadable if any other pool did
     not exchange two mints, or if an event and the transfers differ.
@@ -88,9 +90,12 @@ def _own_part(swap: Swap, call: Call, leg: Leg, token_accounts: TokenAccounts) -
 
 
 def read_closed(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> list[Swap]:
-    """Return the swap of *call*, of a program without events; an empty list if it has no swap.
+    """Return the swap that the transfers of *call* show; an empty list if they show none.
 
-    Only the first of *legs*, if any, is used.  Raises Unreadable if the moves cannot be read.
+    Used for programs that publish no events.  Raises Unreadable if the moves cannot be read.
+
+    legs   the first one, if any, names the pool and its vaults among the accounts; others are
+           ignored
     """
     # The transfers form a swap if the pool received one mint and paid another, and no shares were
     # minted or burned.
@@ -154,9 +159,9 @@ def flow_of(moved: list[Move], owners: tuple[str, ...]) -> dict[str, int]:
 
 
 def flow_beside(moved: list[Move], owner: str) -> dict[str, int]:
-    """Return the raw units of each mint that the partners of *owner* gained from it, net of fees.
+    """Return the raw units of each mint that other parties received from *owner*, less those sent.
 
-    Fees are those that a mint withholds.  Transfers between the partners do not count.
+    Fees that a mint withholds are not received.  Transfers between the other parties do not count.
     """
     flow: dict[str, int] = {}
     for source, target, mint, sent, received in moved:
@@ -240,7 +245,7 @@ def _opposite(
 def _is_for_a_fee(
     call: Call, exchange: Exchange, trader: str, token_accounts: TokenAccounts
 ) -> bool:
-    """Return whether *exchange* of *trader* depends on so few lamports that they may be a fee."""
+    """Return whether *exchange* exists only by lamports that are so few that they may be a fee."""
     sides = exchange[:PARTIES], exchange[PARTIES:]
     is_small = any(mint == WSOL and amount < LAMPORTS_MIN for mint, amount in sides)
     if not is_small or not call.lamports:
@@ -249,7 +254,10 @@ def _is_for_a_fee(
 
 
 def is_pool(party: str, moved: list[Move], token_accounts: TokenAccounts) -> bool:
-    """Return whether *party*, the only one that exchanged, is the pool instead of the trader."""
+    """Return whether *party* is the pool; otherwise it is the trader.
+
+    No other party to *moved* exchanged one mint for another.
+    """
     # A signer is the trader.  Another party is the pool if it traded with a signer; if it traded
     # with no signer, it is the pool if it received before it paid.
     signers = token_accounts.signers
@@ -343,7 +351,7 @@ def swap_of(  # noqa: PLR0913 - where, what and who
     pool: str | None,  # its name; None: its two vaults name it
     owners: tuple[str, ...] = (),  # of the vaults; empty: every party except the trader
 ) -> Swap:
-    """Return *exchange* as a swap of *call*.
+    """Return *exchange* as a swap of *call*, with its trader, its pool and the pool's balances.
 
     Raises Unreadable if an amount exceeds a u64, if a mint is not a valid address, or if *pool* is
     None and no vault is known.
@@ -416,7 +424,7 @@ def _vaults(
     owners: tuple[str, ...],  # of the vaults; empty: every party except *trader*
     trader: str,
 ) -> tuple[int | None, int | None]:
-    """Return the vault that received, and the vault that paid, the most under *call*.
+    """Return the indexes of the vault that received the most, and of the one that paid the most.
 
     A vault is None if no account of *owners* moved its mint.
     """

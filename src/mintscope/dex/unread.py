@@ -77,7 +77,7 @@ def read(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
 
 
 def expect_no_exchange(call: Call, token_accounts: TokenAccounts) -> None:
-    """Raise Unreadable if a signer exchanged mints under *call*, from which no swap was read."""
+    """Raise Unreadable if a signer exchanged mints in *call*, although no swap was read from it."""
     exchanges = _exchanges(call, token_accounts)
     signed = [exchanges[signer] for signer in token_accounts.signers if signer in exchanges]
     report(call, signed, token_accounts)
@@ -290,11 +290,12 @@ def _is_of_one_mint(tokens: Sequence[Instruction], token_accounts: TokenAccounts
 def _expect_no_lamports(
     call: Call, at: int, mint: str, gain: int, token_accounts: TokenAccounts
 ) -> None:
-    """Raise Unreadable if a signer exchanged *gain* of *mint*, negative in a sale, for lamports.
+    """Raise Unreadable if a signer exchanged tokens of *mint* for lamports.
 
     A purchase is paid by transfer; the payment of a sale may be visible only in the balances.
 
-    at   index of the signer
+    at     index of the signer
+    gain   raw units that the signer gained; negative in a sale
     """
     signer = token_accounts.signers[at]
     least = _least(call)
@@ -385,12 +386,12 @@ def _is_of_signers(account: int, address: str, token_accounts: TokenAccounts) ->
 
 
 def _taken(call: Call, signer: int, token_accounts: TokenAccounts) -> tuple[int, bool]:
-    """Return the largest sum of lamports that left an account of *call* without a transfer.
+    """Return the most lamports that left one account of *call* without a transfer.
 
     Also return whether another instruction of the program may have taken a part of them.  Signers,
     token accounts and closed accounts do not count.
 
-    signer   index of the receiver, who must have more lamports than before
+    signer   index of the receiver; if it did not gain lamports, the result is (0, False)
     """
     own = token_accounts.lamports(signer)
     if own is None or own[1] <= own[0]:

@@ -88,7 +88,7 @@ class _Order(NamedTuple):
 def _swap(
     call: Call, leg: int, order: _Order, amounts: Sequence[int], token_accounts: TokenAccounts
 ) -> Swap:
-    """Return the swap of *order*; *amounts* are its base and quote amounts."""
+    """Return the swap of *order*: *amounts* of the base mint and of the quote mint."""
     if max(amounts) > U64_MAX:
         raise Unreadable(QuarantineReason.OVERFLOW)
     base = address(order.base), amounts[0], token_accounts.decimals(order.base)
@@ -193,7 +193,7 @@ def _venue(  # noqa: PLR0913 - all that tells a venue
     migrations: Mapping[bytes, Migration] | None = None,
     is_pooled: bool = False,
 ) -> Program:
-    """Return a venue whose swaps are read from transfers; see `Program`."""
+    """Return a DEX whose swaps are read from the transfers that a call made."""
     swaps = _swaps(legs)
     if not only_heads:
         swaps[b""] = () if any_leg is None else (any_leg,)

@@ -318,10 +318,10 @@ def decide_again(
 
 
 def _unpriced_again(swap: PricedSwap, decided: Standing | None, time: UnixS) -> PricedSwap:
-    """Return *swap*, which has no price or no pool, with its volume decided again.
+    """Return *swap*, which has no price or no pool, with its volume counted again.
 
-    The volume counts only if the pool of the swap counts for the price.  Without a pool, or if the
-    log has no evidence of the swap, the swap is returned unchanged.
+    The volume counts only if the pool of the swap is a price pool.  Without a pool, or if the log
+    has no evidence of the swap, the swap is returned unchanged.
     """
     evidence = swap.evidence
     if evidence is None or evidence.uncounted is None or swap.pool is None:

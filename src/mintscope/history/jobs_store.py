@@ -182,8 +182,6 @@ class SqlHistory(SqlStore):
         """Begin a backfill of *mint*; delete the stored data of an earlier backfill.
 
         Raises NoBackfill if *mint* is not tracked.
-
-        addresses   the addresses whose transactions are read: pools of *mint*, and those of SOL
         """
 
         def work(db: Database) -> None:
@@ -216,10 +214,7 @@ class SqlHistory(SqlStore):
         return await self._write(work)
 
     async def listed(self, mint: Mint, page: backfill.ListPage) -> None:
-        """Store the transactions of *page*, and from where to list the next page.
-
-        Transactions that are already stored are not stored again.
-        """
+        """Store the transactions of *page* that are not stored, and the start of the next page."""
 
         def work(db: Database) -> None:
             mint_id = _begun(db, mint)
@@ -284,10 +279,7 @@ class SqlHistory(SqlStore):
     async def slots(
         self, mint: Mint, after: Slot, slots_max: int
     ) -> Sequence[backfill.BackfillSlot]:
-        """Return slots after the slot *after* from which the backfill has transactions.
-
-        The oldest slots come first; there are *slots_max* at most.
-        """
+        """Return up to *slots_max* slots of the backfill: the next ones after the slot *after*."""
 
         def work(db: Database) -> Sequence[backfill.BackfillSlot]:
             bounds = {"mint": _id(db, mint), "after": after, "most": slots_max}
@@ -364,10 +356,7 @@ class SqlHistory(SqlStore):
         return await self._read(work)
 
     async def other_quotes(self, mint: Mint) -> Sequence[Mint]:
-        """Return the quote mints of the pools of *mint* that a backfill cannot price, sorted.
-
-        Return () if these pools have only a small share of the volume, at most OTHERS_MAX.
-        """
+        """Return the quotes of *mint* that a backfill cannot price, sorted; () if they are rare."""
         return await self._read(lambda db: other_quotes(db, _id(db, mint)))
 
     async def booked_pools(self, mint: Mint) -> Sequence[str]:
@@ -378,7 +367,7 @@ class SqlHistory(SqlStore):
         return await self._read(lambda db: _booked_pools(db, _id(db, mint)))
 
     async def losses(self, mint: Mint, until: UnixS) -> str | None:
-        """Return the reason if a join of the folded backfill loses candles; None if it does not."""
+        """Return the reason if a join of the backfill loses candles of *mint*; otherwise None."""
         return await self._read(lambda db: losses(db, _id(db, mint), until))
 
     async def filled(self, gap: Gap, at: UnixMs) -> None:
@@ -387,12 +376,10 @@ class SqlHistory(SqlStore):
 
 
 def other_quotes(db: Database, mint_id: int | None) -> Sequence[Mint]:
-    """Return the quote mints of a token's pools that a backfill cannot price, sorted.
+    """Return the quote mints that a backfill of the token *mint_id* cannot price, sorted.
 
-    Return () if these pools have at most the share OTHERS_MAX of the volume of all pools in the
+    Return () if their pools have at most the share OTHERS_MAX of the volume of all pools in the
     token's pool book, over two UTC days of each pool.
-
-    mint_id   the id of the token's row
     """
     others = _unpriced(db, mint_id)
     pools = booked(db.execute(BOOK, (mint_id,)).get)
@@ -406,12 +393,12 @@ def _volume(pools: Sequence[BookedPool]) -> int:
 
 
 def losses(db: Database, mint_id: int | None, until: UnixS) -> str | None:
-    """Return the reason if a join loses candles that ended by *until*; None if it loses no candle.
+    """Return the reason if a join of a backfill loses candles that ended by *until*; else None.
 
-    A join loses candles of a timeframe if the first candle of the backfill is more than one candle
+    Candles of a timeframe are lost if the first candle of the backfill is more than one candle
     later than the first recorded one, and the recorded candles before it have more than the share
-    EARLIER_MAX of the recorded volume or swaps.  A join also loses candles if the backfill lacks
-    more than the share LACKING_MAX of the recorded volume.
+    EARLIER_MAX of the recorded volume or swaps.  They are also lost if the backfill lacks more than
+    the share LACKING_MAX of the recorded volume.
     """
     for timeframe in Timeframe:
         width_s = WIDTH_S[timeframe]
@@ -582,12 +569,7 @@ class SqlBackfillJobs(SqlStore):
         return await self._write(lambda db: db.execute(BEGAN, values).get is not None)
 
     async def progress(self, ask_id: int, listed: int, read: int, words: str) -> bool:
-        """Store the numbers of *listed* and *read* transactions, and why the backfill waits.
-
-        Return False if the backfill was cancelled or has ended.
-
-        words   why the backfill waits; "" if it does not wait
-        """
+        """Store the progress of the backfill *ask_id*; return False if it has already ended."""
         values = {"id": ask_id, "listed": listed, "read": read, "words": words}
         return await self._write(lambda db: db.execute(PROGRESS, values).get is not None)
 

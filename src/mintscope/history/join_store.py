@@ -146,9 +146,10 @@ def join_imported(db: Database) -> Mint | None:
 
 
 def add_waypoints(db: Database, mint_id: int, timeframe: Timeframe) -> None:
-    """Replace the waypoints of a mint and *timeframe*; call this in a transaction.
+    """Compute and store the waypoints of a mint again, for one timeframe.
 
-    The waypoints are computed from the stored candles, which must include the mint's first candle.
+    They follow from the stored candles, which must include the mint's first candle.  Call this in a
+    transaction.
     """
     db.execute("DELETE FROM waypoint WHERE mint = ? AND timeframe = ?", (mint_id, timeframe))
     closes = [(bucket, close) for bucket, close in db.execute(CLOSES, (mint_id, timeframe))]

@@ -86,7 +86,7 @@ class _Moment(NamedTuple):
 
     @property
     def since(self) -> UnixS:
-        """The latest start of a backfill: an hour before the gap, so that it has rates of SOL."""
+        """The latest time at which a backfill may start: an hour early, to have prices of SOL."""
         return UnixS(self.time - HOUR_S)
 
 
@@ -101,7 +101,7 @@ async def settled(reader: SqlLogReader, slot: Slot) -> Slot | None:
 
 
 async def is_read(jobs: SqlHistory, mint: Mint, settled_slot: Slot) -> bool:
-    """Return whether *mint* has a joined backfill that was read up to *settled_slot* or later."""
+    """Return whether a finished backfill of *mint* was read up to *settled_slot* or later."""
     job = await jobs.one(mint)
     if job is None or job.stage is not backfill.Stage.JOINED or job.slot is None:
         return False
@@ -129,7 +129,10 @@ class GapMending:
                 tasks.create_task(forever(step, self.pause, LOOK_S, "gaps cannot be read"))
 
     async def count(self) -> bool:
-        """Export the numbers of open and given-up gaps; return False, so that `forever` pauses."""
+        """Set the metrics of open and of given-up gaps.
+
+        Always return False, so that the caller pauses before the next call.
+        """
         counts = await self.mends.counts()
         GAPS_OPEN.set(counts.open)
         GAPS_GIVEN_UP.set(counts.given_up)

@@ -167,7 +167,10 @@ Progress: TypeAlias = Callable[[str, int], None]  # "listed" or "read", and the 
 
 @dataclass(eq=False, repr=False)
 class HistoryReader:
-    """Reads a backfill in rounds, each up to the slot that was final when the round began."""
+    """Reads the transactions of a backfill in rounds.
+
+    Each round ends at the slot that was final when the round began.
+    """
 
     node: PacedNode
     store: SqlHistory

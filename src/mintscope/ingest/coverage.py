@@ -97,7 +97,7 @@ def _add(sums: list[int], value: int | None) -> None:
 def _add_swaps(
     swaps: Iterable[Swap], values: _Values, calls: dict[tuple[str, str], list[int]]
 ) -> None:
-    """Add the calls of *swaps* to *calls*; several legs of one call count once."""
+    """Count the calls that made *swaps*, by program; several swaps of one call count once."""
     before = None
     is_valued = False
     for swap in swaps:
@@ -139,7 +139,7 @@ class CoverageMetrics:
 
 
 def show_programs(programs: Iterable[str]) -> None:
-    """Export 0 for each of *programs*, so that the first exchange of a program is an increase."""
+    """Set the metrics of exchanges to 0 for *programs*, so that their first one is an increase."""
     for program in programs:
         for outcome in (READ, MISSED):
             EXCHANGES.labels(program, outcome)
@@ -264,7 +264,10 @@ class UnreadCounters:
             self._add((swap.address, UNKNOWN_PROGRAM, swap.head), swap.moved, swap.signature)
 
     def counted(self, header: SlotHeader) -> Iterator[NotRead]:
-        """Yield the count of each kind; SOL is valued at the rate in *header*, at 0 without one."""
+        """Yield number and volume of the unread exchanges, by program, reason and instruction.
+
+        header    the newest block; SOL is valued at its rate, or at 0 if it has none
+        """
         for key, count in self._counts.items():
             program, reason, head = key
             sol = self._lamports.get(key, 0) / LAMPORTS_PER_MILLIONTH_SOL * (header.sol_usd or 0)

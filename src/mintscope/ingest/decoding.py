@@ -195,9 +195,9 @@ class _WorkerLink:
         self._memory = memoryview(mmap.mmap(memory_number, PLACES * PLACE_BYTES))
 
     def put(self, place: int, form: str, parts: Sequence[memoryview]) -> AskedBlock:
-        """Copy *parts* to *place* in shared memory, and return the request to decode them.
+        """Copy the *parts* of a block to *place* in shared memory; return the decoding request.
 
-        The request has no form if the parts do not fit into the place.
+        form    how the worker must parse the parts; the request lacks it if they do not fit in
         """
         begin = end = place * PLACE_BYTES
         ends = []

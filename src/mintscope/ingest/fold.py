@@ -62,7 +62,7 @@ class FinalFold:
 
     @property
     def hurries(self) -> bool:
-        """Whether a batch is under way, on a chain whose finality takes only seconds."""
+        """Whether a batch is under way, and blocks become final so fast that it must hurry."""
         behind = self.finality()
         return self._under_way is not None and behind is not None and behind.is_fast
 
@@ -145,7 +145,8 @@ async def fold_once(
 ) -> bool:
     """Fold one batch of final slots; return False if no final slot waits.
 
-    floor, mints_max   see `FinalFold`; if *mints_max* is None, there is no limit
+    floor       volume and trades at which a mint becomes tracked; None: only listed mints are
+    mints_max   mints of one batch at most; None: no limit
     """
     folding = await store.fold(SLOTS_MIN)
     if not folding.slots:

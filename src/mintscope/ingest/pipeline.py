@@ -81,7 +81,7 @@ class ReadAhead:
 
     @property
     def holds_updates(self) -> bool:
-        """Whether `take` would return at once."""
+        """Whether `take` would return at once, with updates or because the source has ended."""
         return bool(self._held) or self._has_ended
 
     async def take(self) -> list[Update]:
@@ -285,7 +285,7 @@ def newest_stored() -> tuple[Slot | None, float | None]:
 
 
 class Writing:
-    """A check of writes to the market: it fails from a failed write until a block is stored."""
+    """A readiness check, which fails after a failed write to the market until a block is stored."""
 
     def __init__(self) -> None:
         self._trouble = ""

@@ -72,7 +72,7 @@ class RateWatch:
         self._longest_s: int | None = None  # the largest age while the rate is late
 
     def note(self, header: SlotHeader) -> None:
-        """Export the age of the rate as of *header*; log if the rate is lost or has returned."""
+        """Export the age of the SOL price in *header*; log when it gets too old, or new again."""
         self._age.note(header.time, header.sol_usd_time)
         metrics.SOL_RATE_AGE_S.set(self._age.seconds)
         if self._age.is_late:

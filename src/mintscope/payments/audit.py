@@ -193,8 +193,9 @@ class TreasuryBooks(Protocol):
     """
 
     async def scan(self, scope: ScanScope, asset: Mint | None = None) -> Scan | None:
-        """Return the progress of the scan of *scope*; None if no scan of it has begun.
+        """Return the progress of a scan of the treasury's history; None if it has not begun.
 
+        scope    which of the scans
         asset    the token of the scanned treasury account; None: the payment token
         """
 
@@ -213,9 +214,10 @@ class TreasuryBooks(Protocol):
         """
 
     async def doubts(self, *, now: UnixMs, count_max: int) -> Sequence[Signature]:
-        """Return up to *count_max* transactions with a doubt ARRIVED that is due for a check.
+        """Return up to *count_max* transactions of the treasury whose check is due, in any order.
 
-        They are in any order.  An older doubt is due less often.
+        They touched the treasury, but no payment is issued for them (DoubtKind.ARRIVED).  The older
+        the doubt, the less often it is due.
         """
 
     async def dismiss(self, signatures: Sequence[Signature]) -> None:
@@ -357,7 +359,9 @@ def _is_short(payment: Payment) -> bool:
 
 @dataclass(slots=True, kw_only=True)
 class Auditor:
-    """Audits new transactions and new journal entries at each call, and all books in parts.
+    """Compares the treasury's transactions with the books, and checks the invariants of the books.
+
+    Each audit examines new transactions and new journal entries, and a part of all books.
 
     assets               tokens whose treasury accounts are compared with the books; None: the
                          payment token
@@ -466,9 +470,9 @@ class Auditor:
         scan: Scan,
         violations: list[invariants.Violation],
     ) -> None:
-        """Compare up to PAGES_MAX pages of the scan with the books; store the progress of the scan.
+        """Compare up to PAGES_MAX pages of a scan with the books; store how far the scan has come.
 
-        Violations are added to *violations*.
+        Add the violations to *violations*.
         """
         for _ in range(PAGES_MAX[scope]):
             page = await self.history.arrivals(asset, after=scan.mark, before=scan.cursor)

@@ -218,7 +218,7 @@ class CreditCharge(msgspec.Struct, frozen=True, gc=False):
     async def expect(self, credit_count: int) -> None:
         """Raise CheckoutRefused if the balance, or the rest of the cap, is below *credit_count*.
 
-        If the answer with the name `once` was bought earlier, nothing is raised, because it costs
+        If the answer that `once` names was bought earlier, nothing is raised, because it costs
         nothing to send it again.
         """
         account = self.payer.account

@@ -132,11 +132,11 @@ class Contradiction(Exception):
 def answer(
     payment: Payment, key: str, secrets: Secrets, *, is_key_ours: bool = False
 ) -> ports.Outcome:
-    """Return the stored outcome of *payment* for the holder of *key*.
+    """Return the stored outcome of *payment*, for a client with its redelivery key *key*.
 
     is_key_ours    whether the service created *key*; then an unresolved outcome includes it
-    Raises         Contradiction if the payment failed and its row has no reason, or if `settled`
-                   raises it
+    Raises         Contradiction if the payment failed and its row has no reason, or if the credit
+                   token that it bought is not the one derived from *key*
     """
     match payment.state:
         case State.ISSUED:
@@ -152,9 +152,10 @@ def answer(
 def settled(
     payment: Payment, key: str, secrets: Secrets, *, redelivered: bool = False
 ) -> ports.Settled:
-    """Return the outcome of the issued *payment* for the holder of *key*.
+    """Return the outcome of a *payment* that was issued, for a client with the right *key*.
 
-    Raises Contradiction if the credit token that the payment bought cannot be derived from *key*.
+    key         the redelivery key of the payment, from which its credit token is derived
+    Raises      Contradiction if the credit token that the payment bought is another one
     """
     token = None
     if isinstance(payment.purchase, NewToken):
@@ -196,9 +197,9 @@ class VerifiedPayment(msgspec.Struct, frozen=True, kw_only=True):
     landed: Landed | None = None
 
     async def tried(self) -> "VerifiedPayment | ports.Outcome":
-        """Return the payment if it would succeed now, or has landed; otherwise its outcome.
+        """Simulate the payment; return it if it would succeed now, or has landed already.
 
-        Raises ServiceUnavailable if the store does not answer.
+        Otherwise return its outcome.  Raises ServiceUnavailable if the store does not answer.
         """
         trial = await self.facilitator.attempt(self)
         return self if isinstance(trial, ports.Simulated) else trial
@@ -277,9 +278,10 @@ class Facilitator:
     async def present(
         self, presented: Presented, demand: Demand
     ) -> VerifiedPayment | ports.Outcome:
-        """Return a valid payment that has no row, or the outcome of any other payment.
+        """Check a payment that a client sent, and return it if it is valid and has no row.
 
-        A stored row is looked up first: a known payment is never refused because of later changes.
+        For any other payment, return its outcome.  Rows are looked up first: a known payment is
+        never refused because of later changes.
         """
         envelope = open_envelope(presented.transaction)
         if isinstance(envelope, Refused):
@@ -306,9 +308,10 @@ class Facilitator:
     def _verify(
         self, envelope: Envelope, terms: Terms, demand: Demand, presented: Presented
     ) -> tuple[Asked, Verified | Refused]:
-        """Check a payment with each quote key in force, until a check finds no forged quote.
+        """Check a payment with each key that may have signed its quote, newest first.
 
-        Return the demand of the last check, and the result of that check.
+        Stop at the first key with which the quote is not forged.  Return the last check and its
+        result.
         """
         now = self.clock.now()
         keys = [each.quote for each in self.secrets.in_force(now)]
@@ -332,11 +335,12 @@ class Facilitator:
     async def refuse(
         self, candidate: VerifiedPayment, why: ports.Outcome
     ) -> VerifiedPayment | ports.Outcome:
-        """Return *why* if the payment is not on chain; otherwise its outcome, or a lost payment.
+        """Look for a refused payment on chain, and return its outcome there.
 
-        A lost payment is returned as a VerifiedPayment with `landed`, which `settle` adopts.  *why*
-        is also returned if *why* is an Unavailable and the outcome on chain is not final.  If too
-        many payments have failed, the chain is not asked, and the outcome is Unavailable.
+        If it is not on chain, return *why*.  If it has landed but its row was lost, return
+        *candidate* with `landed` set, so that `settle` stores it.  *why* is also returned if it is
+        an Unavailable and the outcome on chain is not final.  If too many payments have failed, the
+        chain is not asked, and the outcome is Unavailable.
         """
         payer = candidate.verified.envelope.payer
         if not await self.may_try(candidate.demand.address, payer):
@@ -484,7 +488,7 @@ class Facilitator:
         return await self._recall(adopted, envelope, candidate.demand)
 
     async def _recall(self, payment: Payment, envelope: Envelope, demand: Demand) -> ports.Outcome:
-        """Return the outcome of a payment that has a row.
+        """Return the outcome of a payment that has a row; send it again if it is still pending.
 
         If the sender does not prove ownership, the outcome is AlreadyUsed, or the failure of the
         payment if it failed.

@@ -111,8 +111,9 @@ class PaymentMaintenance:
             raise ServiceUnavailable(f"the last audit of the books failed: {self._no_audit}")
 
     async def look_at_fees(self) -> int:
-        """Return the fee payer's balance in lamports; store the unreserved part; log a low balance.
+        """Read and return the fee payer's balance in lamports; log an error if it is too low.
 
+        Also store the part that is not reserved for the fees of pending payments.
         Raises ChainUnavailable, ServiceUnavailable.
         """
         # Before the balance is read: fees of payments resolved after the mark are then subtracted,
@@ -207,7 +208,7 @@ class PaymentMaintenance:
             await asyncio.sleep(RETRY_S)
 
     async def look_at_sales(self) -> None:
-        """Update `closure`, the reason why and the payers to whom sales are closed; log changes."""
+        """Find out whether sales are closed, store the result in `closure`, and log changes."""
         is_stopped = await self.books.why_stopped() is not None
         at_risk = await self.books.fees_at_risk(now=self.clock.now())
         before = self.closure

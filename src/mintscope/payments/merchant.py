@@ -287,7 +287,7 @@ class Merchant:
     closure: Callable[[], Closure | None] = lambda: None
 
     def is_closed(self) -> bool:
-        """Return whether sales are closed to everyone; then no price is quoted."""
+        """Return whether sales are closed to everyone, so that no payment is requested."""
         closure = self.closure()
         return closure is not None and closure.is_for_all
 

@@ -153,7 +153,10 @@ class _Balance(msgspec.Struct, frozen=True):
 
 
 class LatestBlockhash(msgspec.Struct, frozen=True, rename="camel"):
-    """The newest blockhash at a commitment, and its last valid height; None: the node omits it."""
+    """A node's newest blockhash at some commitment level.
+
+    last_valid_block_height    None if the node omits it
+    """
 
     blockhash: Annotated[str, msgspec.Meta(max_length=44)]
     last_valid_block_height: Number | None = None
@@ -375,7 +378,10 @@ class PaymentNode:
             return await self._ask("getTransaction", [signature, options], TRANSACTION)
 
     async def wire(self, signature: Signature) -> bytes | None:
-        """Return the confirmed transaction as it was sent; None if it is not confirmed."""
+        """Return the bytes of a confirmed transaction, as its sender signed it.
+
+        Return None if it is not confirmed.
+        """
         options = {
             "encoding": "base64",
             "commitment": CONFIRMED,

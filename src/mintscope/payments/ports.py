@@ -41,7 +41,10 @@ SPARE_LAMPORTS: Final = 2_000_000  # enough for a hundred payments at the highes
 
 
 def final_after_ms(slot_s: float) -> int:
-    """Return the time from the resolution of a payment to the check of its finality, in ms."""
+    """Return the milliseconds after which a payment with an outcome should be final.
+
+    slot_s    the measured duration of a slot, in seconds
+    """
     return int(FINAL_AFTER_SLOTS * slot_s * 1000)
 
 
@@ -321,16 +324,19 @@ class PaymentStore(Protocol):
     """Stores payments.  Every method raises ServiceUnavailable if the store does not answer."""
 
     async def find(self, message_hash: MessageHash) -> Found:
-        """Return the payment of *message_hash*, if any, and the number of the last resolution."""
+        """Return the payment of *message_hash*, if any.
+
+        `Found.mark` is the number of the latest change to any payment's state.
+        """
 
     async def begin(self, pending: PendingPayment) -> Beginning:
-        """Store the payment as pending and return Begun, unless it exists or there is an objection.
+        """Store a payment as pending, before it is sent; return Begun.
 
-        If it exists, return it as KnownPayment; if it tops up a credit token that was rotated,
-        return Rotated; if it fills the account of a removed user, return Removed.  Otherwise return
-        the objection: sales are stopped, a limit of `budget` is reached, the fee payer has too few
-        lamports, another payment has the same quote, whatever its outcome was, or another payment
-        that has not failed has the same redelivery key.
+        Nothing is stored in these cases.  If the payment exists, return it as KnownPayment; if it
+        tops up a credit token that was rotated, return Rotated; if it fills the account of a
+        deleted user, return Removed.  Return an objection if sales are stopped, a limit of `budget`
+        is reached, the fee payer has too few lamports, another payment has the same quote, whatever
+        its outcome was, or another payment that has not failed has the same redelivery key.
 
         There is also an objection if `balance_after` is less than the sum of the other payments of
         that payer in the same token that are pending or were resolved after `mark`, because the
@@ -484,7 +490,10 @@ class PaymentChain(Protocol):
 
 
 def not_simulated(trial: Failing) -> Outcome:
-    """Return the outcome of a payment that would fail now, for the cause that *trial* shows."""
+    """Return the outcome for a client whose payment would fail now.
+
+    trial    the result of the simulation
+    """
     match trial:
         case TreasuryUnusable():
             return Unavailable(Obstacle.TREASURY)

@@ -82,7 +82,7 @@ class PinnedPrice:
 
 @dataclass(eq=False, repr=False)
 class PriceCache:
-    """Caches the price for a minute, so that the price list and all demands agree.
+    """Caches the price for a minute, so that the price list and all requirements agree.
 
     While the source is being read, other requests use the last price, unless it is too old.  If the
     reading takes longer than RETRY_S, the next request reads the source, too.  If a reading ends
@@ -195,7 +195,10 @@ class PoolReserves(Protocol):
 
 
 def minutes_of(loaded: LoadedMint) -> Sequence[Minute]:
-    """Return the minutes with a price, oldest first; swaps that are in no candle yet count, too."""
+    """Return close and volume of the minutes in which the token had a price, oldest first.
+
+    Swaps that are not yet folded into candles are included.
+    """
     closes: dict[UnixS, float] = {}
     volumes: dict[UnixS, int] = {}
     for row in loaded.candles[Timeframe.M1]:

@@ -298,8 +298,9 @@ class Vaults(NamedTuple):
 
 
 class RpcReserves:
-    """Reads the vaults of *pools*, which trade *base*; used in one event loop.
+    """Reads the token accounts of pools that trade *base*; used in one event loop.
 
+    pools     the two token accounts of each pool
     dollars   mints besides SOL that *base* can be traded for, each with 6 decimals
     """
 

@@ -247,7 +247,10 @@ def parse_bundle(text: str | None) -> Bundle:
 
 
 class BundlePrice(msgspec.Struct, frozen=True, kw_only=True):
-    """The price of a bundle at one quote, in atoms; *price* is *per_credit* times the size."""
+    """The price of a bundle of credits in atoms, at one market price of the token.
+
+    price    *per_credit* times the number of credits
+    """
 
     per_credit: int
     price: int

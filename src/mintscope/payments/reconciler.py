@@ -151,7 +151,12 @@ class Secrets:
         return any(hmac.compare_digest(each.key_hash(key, payer), key_hash) for each in self.all())
 
     def one_time_key(self, message_hash: MessageHash, drawn: bytes) -> str:
-        """Return a key for a client that sent none; *drawn* is GENERATED_KEY_BYTES random bytes."""
+        """Return a redelivery key for the payment of a client that sent none.
+
+        It has a MAC of *message_hash*, so that it can be checked without a row.
+
+        drawn    GENERATED_KEY_BYTES random bytes
+        """
         return (drawn + self._key_mac(message_hash, drawn)).hex()
 
     def made_key(self, key: str, message_hash: MessageHash) -> bool:
@@ -252,7 +257,7 @@ class Reconciler:
         return await self.store.find_signatures(arrived)
 
     async def look_at(self, signatures: Sequence[Signature]) -> None:
-        """Check payments, by *signatures* (<= BATCH), now, even if another process leases them."""
+        """Compare up to BATCH payments with the chain now, even if another process leases them."""
         await self._examine(await self.store.find_signatures(signatures))
 
     async def _examine(self, payments: Sequence[Payment]) -> None:
@@ -301,7 +306,11 @@ async def look(
     secrets: Sequence[Secrets],
     chain: ports.Settlement,
 ) -> Landed | ports.Outcome | None:
-    """Return the outcome of the payment *verified*; None if the chain does not know it.
+    """Return the outcome of a payment without a row; None if the chain does not know it.
+
+    signature   the signature of its transaction, by which the chain is searched
+    verified    the payment
+    key         the client's redelivery key; None if it has sent none
 
     Landed is returned only if the payment is final and *key* belongs to its sender.
     """
@@ -362,10 +371,13 @@ class RecentBlockhashes:
         self._newest_since_s = 0.0
 
     def note(self, recent: RecentBlockhash, *, now_s: float, slot_s: float) -> None:
-        """Remember *recent*; a lagging node's blockhash does not replace a newer young blockhash.
+        """Remember *recent*, a blockhash that a node has just returned.
+
+        It becomes the newest one, unless it is older than the newest one and that is still young
+        enough for a buyer: the node may lag.
 
         now_s     seconds of a monotonic clock
-        slot_s    the measured duration of a slot
+        slot_s    the measured duration of a slot, in seconds
         """
         # Stored again as the last one, so that the blockhash named longest ago is dropped first.
         before = self._named.pop(recent.blockhash, None)
@@ -412,5 +424,5 @@ class RecentBlockhashes:
         )
 
     def _is_young(self, now_s: float, slot_s: float) -> bool:
-        """Return whether the newest blockhash was first seen recently; a repetition is not new."""
+        """Return whether the newest blockhash was first seen less than YOUNG_BLOCKS slots ago."""
         return now_s - self._newest_since_s <= YOUNG_BLOCKS * slot_s

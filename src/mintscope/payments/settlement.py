@@ -252,9 +252,9 @@ class RpcSettlement:
         return ports.Rejected(error, is_unfunded=payers is None)
 
     async def _confirmed_tip(self) -> node.EpochInfo:
-        """Return a confirmed tip that was requested less than TIP_SLOTS slots ago.
+        """Return the newest confirmed block of the node, as of less than TIP_SLOTS slots ago.
 
-        Many payments share one request.  The tip is stored, unless a higher one was seen lately.
+        Many payments share one request.
         """
         now_s = self._clock.monotonic_s()
         tip = self._tip

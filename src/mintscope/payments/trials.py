@@ -68,12 +68,12 @@ def networks_of(address: str) -> Networks:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """An allowed trial; it counts until `give_back` is called."""
+    """A simulation that was allowed; it counts as failed until `give_back` is called."""
 
     windows: Windows
 
     async def give_back(self) -> None:
-        """Stop counting the trial, because it succeeded."""
+        """No longer count the simulation as failed, because it succeeded."""
         for limiter, key in self.windows:
             await limiter.give_back(key)
 
@@ -110,7 +110,9 @@ class Trials:
         self._on_refused = on_refused
 
     async def take(self, address: str, payer: Wallet | None = None) -> Counted | None:
-        """Count one trial and return it; None if the limit is reached.
+        """Count one simulation as failed, before its result is known.
+
+        Return it, to give it back after a success; None if the limit is reached.
 
         address    the client's address: an IPv4 address, an IPv6 /64, or other text
         payer      the wallet, if its signature was checked; None otherwise

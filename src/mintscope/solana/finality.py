@@ -82,7 +82,7 @@ class Lineage:
         self.tip = Position(block.slot, block.blockhash)
 
     def skip_to(self, slot: Slot) -> None:
-        """Record that the blocks up to *slot* are missing, so that the next block may follow it."""
+        """Give up the blocks up to *slot*, so that the next delivered block may be a later one."""
         assert slot > self.tip.slot
         self.tip = Position(slot, None)
 
@@ -188,7 +188,7 @@ class Finality:
         return Commitment.FINALIZED if slot <= self._head else Commitment.CONFIRMED
 
     def note_delivered(self) -> None:
-        """Count a delivered block whose fate is unknown."""
+        """Count one more delivered block that may still be abandoned; many make `advance` due."""
         self._undecided += 1
 
     def note_confirmed(self, slot: Slot) -> None:
@@ -197,7 +197,7 @@ class Finality:
         self.meter.note_confirmed(slot, self.clock.monotonic_s())
 
     def due_in_s(self) -> float:
-        """Return the seconds until `advance` is due, or 0 if it is due now."""
+        """Return the seconds until the next check of finality is due; 0 if it is due now."""
         if self._undecided >= EVERY_BLOCKS:
             return 0.0
         behind = self.meter.behind

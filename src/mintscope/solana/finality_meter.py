@@ -94,7 +94,7 @@ class FinalityMeter:
 
     @property
     def behind(self) -> Behind | None:
-        """The median delay of the newest samples; None before the first sample."""
+        """The delay of finality: the median of the newest measurements, None before the first."""
         if not self._samples:
             return None
         slots = median(sample.slots for sample in self._samples)

@@ -142,7 +142,7 @@ CAUGHT_UP_S: Final = 1.0  # ingest catches up if its delay falls by more than th
 
 @dataclass(eq=False)
 class WatchedNode:
-    """A Node that passes requests on to *node*, and records the answers for `expect_current`."""
+    """Passes requests on to *node*, and records its answers, so that a check can judge it."""
 
     node: Node
     clock: Clock

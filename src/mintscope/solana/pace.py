@@ -47,7 +47,7 @@ class PaceMeter:
     """
 
     def __init__(self, known: Iterable[tuple[Slot, UnixS]] = ()) -> None:
-        """Start with the *known* blocks, oldest first."""
+        """Start with the slots and times of *known* blocks, oldest first."""
         self._marks: deque[tuple[Slot, UnixS]] = deque(maxlen=MARKS_MAX)
         self._pace: Pace | None = None
         self._is_measured = True

@@ -28,7 +28,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Poller:
-    """A source that requests blocks from *rpc*, a node with JSON-RPC.
+    """A source that requests blocks from a JSON-RPC node.
 
     owed_since   by slot, the time when each missing block was first known to exist; a restart keeps
                  these times, because `gap_after_s` counts from them
@@ -126,7 +126,10 @@ class Poller:
         return lineage, None
 
     async def _expect_blocks(self, head: Slot) -> None:
-        """Raise Unreachable if the node lists no blocks near *head*, before slots are skipped."""
+        """Raise Unreachable if the node lists no blocks near *head*, which may be a wrong number.
+
+        Called before slots up to *head* are skipped.
+        """
         first = Slot(max(head - OVERLAP_SLOTS, 0))
         if not await self.rpc.blocks(first=first, last=head, commitment=Commitment.CONFIRMED):
             raise Unreachable(f"expected blocks at the newest slot; it lists none before {head}")

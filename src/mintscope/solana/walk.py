@@ -192,7 +192,7 @@ class Walk:
             jumped.set()
 
     async def _expect(self, slot: Slot, attempt: int) -> None:
-        """Wait until *slot* is expected; before the third and later attempts, also pause."""
+        """Wait until the block at *slot* is due; from the third attempt on, first pause."""
         if attempt > 1:
             await self._sleep(self._polling.poll_interval_ms / SECOND_MS)
         # The due time may change during the wait.
@@ -245,7 +245,7 @@ class Walk:
             return slot, Missing(slot=slot, absence=Absence.REFUSED, reason=str(failure))
 
     async def _gives_other_than(self, slot: Slot) -> bool:
-        """Return whether the node answers for another slot, and so fails only for *slot*."""
+        """Return whether the node answers for another slot, so that only *slot* fails."""
         other = min(self._window.highest_slot, self.head)
         if other == slot:
             other = self._plan[-1] if self._plan else Slot(max(self._lineage.tip.slot, 0))
@@ -291,7 +291,7 @@ class Walk:
         return listed
 
     def _look_ahead(self) -> None:
-        """Plan the slots after the pending ones, so that requests overlap."""
+        """Plan requests for the slots after those under way, so that requests overlap."""
         if self._ahead is not None and self._ahead.done():
             ahead = self._ahead
             self._ahead = None
@@ -310,7 +310,7 @@ class Walk:
             self._ahead = asyncio.create_task(self._ask_ahead(self._window.highest_slot))
 
     def _forget_expected(self) -> None:
-        """Forget slots above the confirmed head if earlier blocks are missing and not requested."""
+        """Drop requests above the confirmed head if earlier missing blocks are not requested."""
         # Otherwise the window would never be empty, and the missing blocks would never be planned.
         if self._lineage.tip.slot < self.head < self._window.lowest_slot:
             self._not_given = self.head
@@ -398,9 +398,10 @@ class Walk:
                 return ()
 
     async def _missing(self, missing: Missing) -> Sequence[Update]:
-        """Treat the slot of *missing* as skipped, unless it is the parent of a later block.
+        """Handle the answer that the slot of *missing* has no block; return the gap, if any.
 
-        Then request the slot again, or return a gap if the block is given up.
+        The slot counts as skipped, unless a later block names it as its parent.  Then it is
+        requested again, or becomes a gap if its block is given up.
         """
         self._window.drop(missing.slot)
         owed_since = self._owed_since.get(missing.slot)
@@ -483,9 +484,10 @@ class Walk:
             )
 
     async def _settle(self, settled: Settled) -> Sequence[Update]:
-        """Return the update for a new final block, if any.
+        """Return the report of a new final block; empty if there is none.
 
-        If a later block has died, forget all blocks after the newest final block.
+        If a later delivered block was abandoned, forget all blocks after the newest final one, so
+        that they are read again.
         """
         final, dead = settled
         # A fork may have removed the dead block during the requests.

@@ -19,8 +19,9 @@ BYTES_MAX: Final = 128 * 1024 * 1024
 
 @dataclass(eq=False, repr=False)
 class Window:
-    """Open requests, and answers that wait for the answer of a lower slot: at most *size* in total.
+    """Requests for blocks under way, and blocks that wait for one at a lower slot.
 
+    size        limit of both together
     bytes_max   limit of the bytes of all blocks in the window; an open request counts like the
                 largest recent block, and one request is always allowed
     """
@@ -39,7 +40,7 @@ class Window:
         return len(self._tasks)
 
     def fill(self, plan: deque[Slot]) -> None:
-        """Request the next slots of *plan* while there is room; remove them from *plan*."""
+        """Remove the next slots from *plan* and request their blocks, while there is room."""
         room = self._room() if plan else 0
         while plan and len(self._tasks) < room:
             self._ask(plan.popleft())
@@ -53,7 +54,10 @@ class Window:
         return min(self.size, max(len(self._tasks) + more, 1))
 
     def insert(self, slot: Slot, plan: deque[Slot]) -> None:
-        """Request *slot* at once; if *size* are requested, move the highest slot back to *plan*."""
+        """Request *slot* at once.
+
+        If *size* slots are requested already, move the highest of them back to *plan*.
+        """
         if len(self._tasks) >= self.size:
             # The highest slot is needed last.
             highest = max(self._tasks)
@@ -113,7 +117,7 @@ class Window:
         task.cancel()
 
     async def clear(self) -> None:
-        """Forget all requests and answers, and cancel the open requests."""
+        """Cancel all open requests, and discard all answers."""
         tasks = list(self._tasks.values())
         self._tasks.clear()
         for task in tasks:
@@ -173,7 +177,7 @@ class SkippedFiles:
             self._last = None if is_new else slot
 
     def finish(self) -> None:
-        """Warn if the last file had no new block."""
+        """Warn if the last file had no block after the one at which the source resumed."""
         if self._after is not None and self._last is not None:
             since = self._after.slot + 1
             file = self._file

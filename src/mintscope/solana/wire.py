@@ -137,9 +137,9 @@ class PerformanceSample(msgspec.Struct, rename="camel"):
 
 
 class Treatment(StrEnum):
-    """How to handle a request that received a JSON-RPC error code.
+    """The way in which a client handles a JSON-RPC error code of a node.
 
-    Whatever the code, a slot whose block must exist but is missing becomes a gap after
+    In any case, a slot whose block must exist but is missing becomes a gap after
     `chain.gap_after_s` if the node delivers other blocks; otherwise ingest waits for the node.
     """
 

@@ -133,12 +133,12 @@ def nonce_of(memo: bytes) -> bytes:
 def _macs(
     key: bytes, head: bytes, *, terms: Terms, resource: Resource | ResourceKind, amount: int
 ) -> bytes:
-    """Return the MACs of the kind and of the resource, which follow *head* in a memo.
-
-    *head* is the version, the expiry and the nonce.
+    """Return the MACs of the resource's kind and of the resource, which follow *head* in a memo.
 
     If *resource* is a kind, only the MAC of the kind is returned.  In version 1, only the MAC of
     the resource is returned.  The result is empty if there is no such MAC, or for other versions.
+
+    head    the version, the expiry and the nonce of the memo
     """
     bound = [amount, terms.network, terms.asset, terms.pay_to]
     if head.startswith(_VERSION_WITHOUT_KIND):

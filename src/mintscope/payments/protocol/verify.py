@@ -139,7 +139,10 @@ def find_memo(envelope: Envelope) -> bytes | None:
 
 
 def transferred(envelope: Envelope) -> int | None:
-    """Return the atoms in the third instruction; None unless it is as long as a transfer."""
+    """Return the amount of the third instruction, in atoms.
+
+    Return None if there is no third instruction, or if it does not have the length of a transfer.
+    """
     instructions = envelope.message.instructions
     data = bytes(instructions[2].data) if len(instructions) >= INSTRUCTION_COUNT_MIN else b""
     return int.from_bytes(data[1:9], "little") if len(data) == _TRANSFER_BYTES else None

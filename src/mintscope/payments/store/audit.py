@@ -321,9 +321,10 @@ class Walk:
         return []
 
     def _close(self, at: At, stage: Stage, last: closing.Close, now: UnixMs) -> list[Violation]:
-        """Store the next rows of a month that is being closed; after the last row, close the month.
+        """Store the sums of the next accounts or keys of a month, and close it after the last one.
 
-        If an account of the month does not add up, do not close it; go to the stage MOVES instead.
+        If the entries of an account contradict its balance, do not close the month; the next stage
+        is MOVES instead.
         """
         if stage is Stage.CLOSING:
             found, may_close = self.months.add_balances(at, last)
@@ -364,7 +365,7 @@ class Walk:
         return found
 
     def _compare(self, stage: Stage, sums: dict[str, int], place: int) -> list[Violation]:
-        """Compare the next rows of *stage*, or go to the next stage after its last row."""
+        """Check the next rows of *stage*; after its last row, go to the next stage."""
         rows = KEYS_A_PART if stage is Stage.KEYS else self._rows_a_part
         with self._db.snapshot():
             until = self._db.execute(

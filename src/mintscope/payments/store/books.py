@@ -200,7 +200,10 @@ class SqlPaymentBooks:
         self._running: asyncio.Task[Any] | None = None
 
     async def check(self, *, after_entry: int | None) -> invariants.Checked:
-        """Return the violations among doubts and new journal entries, as of one moment."""
+        """Return the violations among doubts and new journal entries, as of one moment.
+
+        after_entry   entries after this number are new; None: after the number that was stored last
+        """
         return await self._run(lambda: self._check(after_entry))
 
     async def prove(self, *, now: UnixMs, begins: bool) -> invariants.Proven:
@@ -244,11 +247,14 @@ class SqlPaymentBooks:
             await self._change(lambda: self._settle(DOUBT, rows))
 
     async def doubts(self, *, now: UnixMs, count_max: int) -> Sequence[Signature]:
-        """Return up to *count_max* transactions with a doubt ARRIVED that is due for a check."""
+        """Return up to *count_max* transactions of the treasury whose check is due.
+
+        They touched the treasury, but no payment is issued for them (DoubtKind.ARRIVED).
+        """
         return await self._run(lambda: self._signatures(DUE, (now, count_max)))
 
     async def dismiss(self, signatures: Sequence[Signature]) -> None:
-        """Delete every doubt about *signatures*, and every doubt that is resolved."""
+        """Delete all doubts about *signatures*, and all other doubts that are resolved."""
         rows = [(signature,) for signature in signatures]
         await self._change(lambda: self._settle(DISMISS, rows))
 
@@ -266,13 +272,14 @@ class SqlPaymentBooks:
         return why
 
     async def is_auditor(self) -> bool:
-        """Return whether this process makes the audits."""
+        """Return whether this process audits the books, which only one process does at a time."""
         return await self._run(self._is_auditor)
 
     async def fund_mark(self) -> int:
-        """Return the number of the last resolution of a payment, which `fill_fund` needs.
+        """Return the number of the latest change to any payment's state.
 
-        Call this before reading the fee payer's balance.
+        Read this number before the fee payer's balance, and pass both to `fill_fund`, which then
+        knows the fees that the balance does not show yet.
         """
         return int(await self._run(lambda: self._db.execute(FUND_MARK).get))
 
@@ -285,7 +292,10 @@ class SqlPaymentBooks:
         await self._write(FILL_FUND, (lamports, mark))
 
     async def fund(self) -> int | None:
-        """Return the fee payer's unreserved lamports; None before the first check."""
+        """Return the fee payer's lamports, less the fees reserved for pending payments.
+
+        Return None before the first check of the balance.
+        """
         lamports: int | None = await self._run(lambda: self._db.execute(FUND).get)
         return lamports
 
@@ -309,7 +319,12 @@ class SqlPaymentBooks:
     async def acknowledge(
         self, signature: Signature, *, note: str, by: Actor, now: UnixMs
     ) -> Acknowledgement:
-        """Settle an orphan permanently if it is not settled and has no payment row."""
+        """Settle an orphan permanently, so that it is no violation any more.
+
+        This is refused if it is already settled, or if the payment has a row.
+
+        note    the operator's reason, which is stored
+        """
         return await self._change(lambda: self._acknowledge(signature, note, by, now))
 
     async def search(self, wanted: Wanted) -> Kept:
@@ -321,7 +336,7 @@ class SqlPaymentBooks:
     ) -> Sequence[KeptPayment]:
         """Return up to *limit* payments in *state* (None: any), newest first.
 
-        before   only payments after this place in the list, that is, older ones; None: all
+        before   the last payment of the previous page: only older ones are returned; None: all
         """
         values = (*(before or purchases.LATEST), limit)
         return await self._kept(purchases.newest(state), values)
@@ -502,7 +517,7 @@ class SqlHourRows:
         self._db = db
 
     def add(self, hour: int, values: Mapping[Series, int]) -> None:
-        """Add *values* to the hour's figures; keep the highest LAG_MS and the newest FUND."""
+        """Add *values* to those of *hour*; but keep the highest LAG_MS, and the newest FUND."""
         for series, value in sorted(values.items()):
             self._db.execute(KEPT_BY.get(series, ADD), (hour, str(series), value))
 

@@ -87,7 +87,7 @@ def _purchase(
 
 
 def columns_of(payment: Payment) -> tuple[SqlValue, ...]:
-    """Return the columns of *payment* when it begins, in the order of COLUMNS."""
+    """Return the values of COLUMNS, in order, for the row of *payment* when it is first stored."""
     return (
         payment.message_hash,
         payment.signature,
@@ -236,7 +236,12 @@ class PaymentTable:
         now: UnixMs,
         again_ms: int,
     ) -> Resolved:
-        """Apply *evidence*, and move credits accordingly.  Raises Inconsistent."""
+        """Change the state of a payment by *evidence* from the chain, and move its credits.
+
+        Return the payment before and after.  Raises Inconsistent if it has no row.
+
+        again_ms    milliseconds until the payment is checked again
+        """
         before = self.find(message_hash).payment
         if before is None:
             raise ports.Inconsistent(f"expected a payment that was begun; was {message_hash.hex()}")
@@ -308,7 +313,12 @@ class SqlPaymentStore:
         now: UnixMs,
         again_ms: int,
     ) -> Payment:
-        """Apply *evidence* and move credits accordingly, in one transaction."""
+        """Change the state of a payment by *evidence* from the chain, and return the payment.
+
+        Its credits move in the same transaction.
+
+        again_ms    milliseconds until the payment is checked again
+        """
         found = await self._write(
             lambda: self._table.resolve(message_hash, evidence, now, again_ms)
         )
@@ -354,7 +364,10 @@ class SqlPaymentStore:
         return await self._look(lambda table: table.purchase.find_purchase(signature))
 
     async def find_credits(self, wallet: Wallet) -> CreditAccount | None:
-        """Return the largest account with only credits bought by *wallet*, or None if not found."""
+        """Return the account with the most credits among those that hold only credits of *wallet*.
+
+        Return None if there is none.
+        """
         return await self._look(lambda table: table.purchase.find_credits(wallet))
 
     async def rotate(

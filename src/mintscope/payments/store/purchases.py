@@ -137,7 +137,10 @@ class PurchasedCredits:
                 self._db.execute(FREEZE, (row_id, left))
 
     def is_rotated(self, account: CreditAccount) -> bool:
-        """Return whether the credit token of *account* was rotated; False for a user's account."""
+        """Return whether the credits of *account* were moved to a new credit token.
+
+        For the account of a user the result is False.
+        """
         return bool(self._db.execute(IS_ROTATED, (account,)).get)
 
     def is_removed(self, account: CreditAccount) -> bool:
@@ -197,11 +200,14 @@ class PurchasedCredits:
     def claim(
         self, purchase: Signature, token_hash: CredentialHash, hint: str, now: UnixMs
     ) -> int | RotationDenied:
-        """Move the unspent credits that the payer of *purchase* bought to a new account.
+        """Move the unspent credits that the payer of *purchase* bought to a new credit token.
 
-        They are moved from the account that holds *purchase*.  Return the number of credits, or the
-        reason why none can be moved.  If credits were moved to the token of *token_hash* before,
-        move nothing, and return the number of those credits.
+        They are moved from the account that now has the credits of *purchase*.  Return the number
+        of credits, or the reason why none can be moved.  If credits were moved to this token
+        before, move nothing, and return the number of those credits.
+
+        token_hash   the hash of the new token
+        hint         the last eight characters of the new token
         """
         if (moved := self._moved_to(token_hash)) is not None:
             return moved
@@ -318,7 +324,7 @@ SELECT (SELECT coalesce(max(id), 0) FROM payment), (SELECT count(*) FROM orphan)
 
 
 def search(db: Database, wanted: Wanted) -> Kept:
-    """Return the results of the search *wanted*; the caller must have begun a snapshot."""
+    """Return the payments and orphans that match *wanted*; call this in a read transaction."""
     places = {
         "accounts": marks(wanted.accounts),
         "signatures": marks(wanted.signatures),

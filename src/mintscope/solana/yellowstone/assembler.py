@@ -31,7 +31,11 @@ BANKS_MAX: Final = 64
 
 @dataclass(slots=True)
 class Bank:
-    """The received transactions of one bank, by index, and its block meta; None: not received."""
+    """The parts of one bank that have arrived.
+
+    parts   the transactions, by their index in the block
+    meta    the block meta; None until it arrives
+    """
 
     parts: dict[int, Info] = field(default_factory=dict)
     meta: Meta | None = None
@@ -75,9 +79,10 @@ class Banks:
         return not any(bank.parts or bank.meta for bank in self._live.values())
 
     def note(self, bank_id: int) -> Bank | None:
-        """Return the bank *bank_id*, which is added if it is new.
+        """Return the bank *bank_id* of this slot, which is added if it is new.
 
-        Return None if the messages of this bank must be ignored.
+        Return None if its messages must be ignored: another bank is confirmed, or there are too
+        many.
         """
         if self._is_mixed or bank_id in self._dropped:
             return None
@@ -146,11 +151,11 @@ class Banks:
             self._dropped.add(bank_id)
 
     def whole(self) -> Whole | None:
-        """Return the confirmed bank, or else the only bank; None before its block meta has arrived.
+        """Return the bank that is the block of the slot, with all its transactions.
 
-        Messages without a bank id count as messages of this bank.  Also returns None if several
-        banks have an id and no bank is confirmed, if the bank was dropped, or if messages of
-        several banks may be mixed.
+        This is the confirmed bank, or else the only bank; messages without a bank id count as its
+        own.  Return None before its block meta has arrived, if several banks have an id and no bank
+        is confirmed, if the bank was dropped, or if messages of several banks may be mixed.
         """
         named = self._live.keys() - {UNNAMED}
         if self._is_mixed or (self._confirmed is None and len(named) > 1):
@@ -311,7 +316,7 @@ class Assembler:
             self._forget(held.pop(0))
 
     def _begin(self, slot: Slot) -> bool:
-        """Record that *slot* has begun; return the result of `_close`."""
+        """Record that *slot* has begun, and buffer complete blocks; return whether one was."""
         self._begun = max(self._begun, slot)
         return self._close()
 

@@ -143,7 +143,7 @@ class BlockBuffer:
 
 
 def _admits(above: Block, block: Block) -> bool:
-    """Return whether *block* can be below *above* in one chain."""
+    """Return whether *block* can be an ancestor of *above*, a block at a higher slot."""
     if above.parent_slot == block.slot:
         return above.parent_blockhash == block.blockhash
     return above.parent_slot > block.slot

@@ -70,7 +70,7 @@ class StreamEnded(Exception):
 
 
 class Stream:
-    """Reads a gRPC stream into *buffer* while `run` runs.
+    """Reads a gRPC stream into a block buffer while `run` runs.
 
     news   an event that is set by each block, and by the end of a session
     """
@@ -249,7 +249,10 @@ def _metadata(endpoint: GeyserEndpoint) -> tuple[tuple[str, str], ...]:
 
 
 async def ask_version(endpoint: GeyserEndpoint, timeout_s: float) -> str:
-    """Return the version of the server at *endpoint*.  Raises StreamEnded without an answer."""
+    """Return the version of the server at *endpoint*.
+
+    Raises StreamEnded if the server does not answer within *timeout_s* seconds.
+    """
     try:
         async with _channel(endpoint) as channel:
             ask: grpc.aio.UnaryUnaryMultiCallable[
@@ -272,10 +275,12 @@ OWED_SLOTS_MAX: Final = 10_000
 
 
 class StreamedNode:
-    """A node that returns blocks of *stream*, and requests missing blocks from *repairer*.
+    """Returns blocks from a gRPC stream, and requests missing ones from a JSON-RPC node.
 
-    The poller proves the chain by the links between blocks, so a wrong answer of this node costs a
-    request, but never a block.
+    repairer    that node
+
+    A `Poller` reads from this node and checks that the blocks form a chain, so a wrong answer costs
+    a request, but never a block.
     """
 
     def __init__(
@@ -345,10 +350,10 @@ class StreamedNode:
     async def block(
         self, slot: Slot, commitment: Commitment, *, is_expected: bool = False
     ) -> Block | Missing:
-        """Return the block at *slot* from the stream, or else from the repairer.
+        """Return the block at *slot* from the stream, or else from the JSON-RPC node.
 
-        A block counts as purged if the stream is live, but requests for the block have failed for
-        longer than `gap_after_s`.
+        If the stream delivers blocks, but requests for this one have failed for longer than
+        `gap_after_s`, return Missing with the reason PURGED.
         """
         held = self._buffer.block(slot)
         if held is not None:
@@ -420,7 +425,11 @@ class GeyserSource:
         return await Poller(self.repairer, self.polling, clock=self.clock).genesis_hash()
 
     async def updates(self, after: Tip | None) -> AsyncGenerator[Update, None]:
-        """Yield the same updates as Poller, and raise the same errors; never end."""
+        """Yield blocks in order, and finality and gaps; never end.
+
+        Raises RpcRefused if the JSON-RPC node refuses the first requests, and OtherChain if it
+        follows another cluster.  Later failures are logged, and the requests are repeated.
+        """
         stream = Stream(
             self.endpoints,
             self.programs,
