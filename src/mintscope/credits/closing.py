@@ -251,7 +251,7 @@ class ClosedMonths:
         return [], True
 
     def add_keys(self, at: At) -> bytes | None:
-        """Store the spends of the next API keys in a month that is being closed.
+        """Store the spends of the next API keys for the month that is being closed.
 
         If no key was left, return the hash of the month's last row; otherwise None.
         """

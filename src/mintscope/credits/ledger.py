@@ -98,8 +98,9 @@ class CreditLedger(Protocol):
         """Create an account with *credit_count* credits, >= 1, that *token* can spend."""
 
     async def find(self, bearer: str) -> CreditAccount | None:
-        """Return the account of the credit token *bearer*; None if it is unknown or rotated.
+        """Return the account of the credit token *bearer*.
 
+        Return None if the token is unknown, or if its credits were moved to a new token.
         Malformed, mistyped and unknown tokens take the same time, so that the time reveals nothing.
         """
 

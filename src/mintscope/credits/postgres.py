@@ -336,7 +336,8 @@ class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
     def rest(self, at: UnixMs) -> None:
         """Do deferred work while no request waits.
 
-        Do the work of `_tend`, then delete the rows of answered batches and sent stream minutes.
+        Give back debits of unknown outcome, delete the rows of answered batches and sent stream
+        minutes, and record that this process is alive.
         """
         # First, because it looks for batches of this replica that were given back.
         self._tend(at)
@@ -386,7 +387,7 @@ class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
         """Give back debits of unknown outcome.
 
         Then, each only if it is due: delete the rows of stream minutes that stay paid, and record
-        that this replica is alive.
+        that this process is alive.
         """
         while self._doubted:
             batch, minutes = self._doubted[-1]

@@ -50,7 +50,10 @@ class Purchased:
 
 
 class RotationStore(Protocol):
-    """The store of rotations.  Methods raise ServiceUnavailable if the store does not answer."""
+    """Finds and moves the credits of credit tokens and of wallets.
+
+    Every method raises ServiceUnavailable if the store does not answer.
+    """
 
     async def find_purchase(self, signature: Signature) -> Purchased | None:
         """Return the issued credit purchase of transaction *signature*, or None if not found."""
@@ -66,28 +69,36 @@ class RotationStore(Protocol):
     async def rotate(
         self, holder: CreditAccount, token_hash: CredentialHash, hint: str, *, now: UnixMs
     ) -> int | RotationDenied:
-        """Move all credits of *holder* to a new token in one transaction; return their number.
+        """Move all credits of *holder* to a new credit token, in one transaction.
 
-        *token_hash* and *hint* are those of the new token.  If the credits were already moved to
-        the same token, return their number again.  Return EMPTY if *holder* has no credits, ROTATED
-        if it was rotated to another token.
+        Return the number of credits; the same number again if they were already moved to the same
+        token.  Return EMPTY if *holder* has no credits, and ROTATED if they were moved to another
+        token.
+
+        token_hash   the hash of the new token
+        hint         the last eight characters of the new token
         """
 
     async def claim(
         self, purchase: Signature, token_hash: CredentialHash, hint: str, *, now: UnixMs
     ) -> int | RotationDenied:
-        """Move the credits of the payer of *purchase* to a new token; return their number.
+        """Move the credits that the payer of *purchase* bought to a new credit token.
 
         Credits of the payer's other purchases are also moved, if the same account holds them.
-        `decide` is called in the transaction that moves the credits.  If it denies the rotation, or
-        if there are no credits that the payer may move, return the reason.  If the credits were
-        already moved to the same token, return their number again.
+        Return the number of credits; the same number again if they were already moved to the same
+        token.  Return the reason if the payer must wait before moving them again, or may move none.
+
+        token_hash   the hash of the new token
+        hint         the last eight characters of the new token
         """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """A request for a rotation: the service, the purchase, and the wallet."""
+    """A request to move the credits that *wallet* bought with *purchase* to a new credit token.
+
+    origin   the origin of this service, such as `https://api.example`
+    """
 
     origin: str
     purchase: Signature

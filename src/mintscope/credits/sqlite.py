@@ -94,10 +94,10 @@ class MinutesUnderWay:
         return bool(self._db.execute(OTHERS, (self._writer,)).get)
 
     def left(self, at: UnixMs) -> list[ledger.Reversal]:
-        """Return the reversals of up to LEFT_MAX stream minutes that dead processes left.
+        """Return up to LEFT_MAX stream minutes that dead processes left, as reversals.
 
-        Minutes of running processes, except this one, count as left, too, if the minutes are older
-        than LEFT_AFTER_MS.  The caller must hold the write lock.
+        If other processes run, minutes that are not this process's own count as left once they are
+        older than LEFT_AFTER_MS.  The caller must hold the write lock.
         """
         before = EVER if self._is_alone() else at - LEFT_AFTER_MS
         return [ledger.Reversal(*row) for row in self._db.execute(LEFT, (self._writer, before))]

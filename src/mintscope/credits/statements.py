@@ -444,7 +444,10 @@ class CreditTables(ABC, Generic[Db]):
 
     @abstractmethod
     def prepay(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
-        """Take all credits of each debit or none; store the stream minutes in the same commit."""
+        """Take all credits of each debit or none, and store the stream minutes that they pay for.
+
+        Both are in one commit.  The outcomes are in the order of *debits*.
+        """
 
     def note_sent(self, minutes: Sequence[int]) -> None:
         """Record that a part of each of the stream *minutes* was sent, or that it has ended.
@@ -462,7 +465,7 @@ class CreditTables(ABC, Generic[Db]):
 
     @abstractmethod
     def rest(self, at: UnixMs) -> None:
-        """Do deferred work; called while no request waits."""
+        """Delete rows that are no longer needed, and similar work, while no request waits."""
 
     @abstractmethod
     def expect_writable(self) -> None:
@@ -538,7 +541,7 @@ class CreditTables(ABC, Generic[Db]):
         return sum(each.credit_count for each in left)
 
     def _is_reversed(self, reversal: Reversal, at: UnixMs) -> bool:
-        """Give back the credits of *reversal*; if the engine refuses, log this and return False."""
+        """Give back the credits of *reversal*; if the engine refuses, log it and return False."""
         try:
             with self._savepoint():
                 self._db.execute(REVERSE, _values(reversal, at))

@@ -85,9 +85,10 @@ class GroupCreditLedger:
         return await self._group.run(issue)
 
     async def find(self, bearer: str) -> CreditAccount | None:
-        """Return the account of the credit token *bearer*; None if it is unknown or rotated.
+        """Return the account of the credit token *bearer*.
 
-        The store is always read, because another process may have rotated the token.
+        Return None if the token is unknown, or if its credits were moved to a new token.  The store
+        is always read, because another process may have moved them.
         """
         account = await self._read(lambda book: book.find(bearer))
         digest = sha256(bearer.encode()).digest()
@@ -101,7 +102,7 @@ class GroupCreditLedger:
         return account
 
     async def root(self, account: CreditAccount) -> CreditAccount:
-        """Return the first account of the chain of rotations that led to *account*.
+        """Return the oldest account from which the credits of *account* were moved by rotations.
 
         The result is cached, because it never changes.
         """
@@ -221,7 +222,10 @@ class GroupCreditLedger:
         return outcomes
 
     def _take(self, count: int, take: Callable[[], T]) -> T:
-        """Give back owed credits, then return the result of *take*, which does *count* debits."""
+        """Give back owed credits, then return the result of *take*.
+
+        count   the number of debits in *take*, for the metric of failed ones
+        """
         try:
             with self._unavailable():
                 # In this order: on PostgreSQL, *take* deletes the rows of answered batches, so the
@@ -262,7 +266,10 @@ class GroupCreditLedger:
         self._group.rest_soon()
 
     def _note_delivered(self, unheard: Sequence[tuple[CreditAccount, object]]) -> None:
-        """Record that a batch was answered, and queue the reversals of the debits in *unheard*."""
+        """Record that the debits of a batch were answered.
+
+        Those in *unheard*, whose requests were cancelled, are queued to be given back.
+        """
         reversals = []
         for account, outcome in unheard:
             if isinstance(outcome, ledger.Spent):
@@ -318,7 +325,7 @@ def unavailable_on(errors: type[Exception]) -> Iterator[None]:
 
 
 class CreditAccounts:
-    """Reads the credit accounts for operators; reads run in threads.
+    """Lists credit accounts for operators; reads run in threads.
 
     Reads raise ServiceUnavailable if the store does not answer.
 

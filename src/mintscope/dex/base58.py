@@ -82,10 +82,12 @@ def data_of(instruction: Instruction) -> bytes:
 
 @lru_cache(maxsize=16_384)
 def common_head(first: str, length: int) -> bytes | None:
-    """Return the common first bytes of all data whose *length* digits begin with *first*.
+    """Return the first bytes that all base58 texts with *first* at the start have in common.
 
-    The number of digits of *first* determines the number of bytes, see HEAD_DIGITS.  Returns None
-    if the lowest and the highest such data differ in these bytes or in size.
+    HEAD_SIZES has the number of bytes for each length of *first*.  Return None if the texts do not
+    have these bytes, or the size of their data, in common.
+
+    length   the number of digits of a whole text
     """
     size = HEAD_SIZES[len(first)]
     rest = length - len(first)

@@ -157,7 +157,7 @@ LAUNCHLAB_BUYS: Final = frozenset(map(bytes.fromhex, ("faea0d7bd59c13ec", "18d37
 
 
 def launchlab_read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> list[Swap]:
-    """Return the swap in the transfers of *call*, with the reserve of the quote in its curve.
+    """Return the swap in the transfers of *call* with a LaunchLab curve, with the curve's reserve.
 
     The reserve is the real reserve plus the counted part of the virtual reserve; if no event shows
     it, it is the balance of the vault.  The result is empty if nothing was traded.

@@ -336,9 +336,10 @@ def _may_exchange(transaction: Transaction, by_key: Mapping[Any, Program | Nativ
 
 
 def _calls_unlisted(transaction: Transaction, by_key: Mapping[Any, Program | Native]) -> bool:
-    """Return whether a token program ran below a top-level instruction of an unlisted program.
+    """Return whether a program that is not in *by_key* called a token program.
 
-    Also return True if an index is out of range, so that `_trace` examines the transaction.
+    Only calls by top-level instructions count.  Also return True if an index is out of range, so
+    that `_trace` examines the transaction.
     """
     keys = transaction.keys
     try:

@@ -133,7 +133,7 @@ def _progress(done: int, whole: int) -> int | None:
 
 
 class Report(NamedTuple):
-    """How to read progress and fee from an event; a field is None if the event lacks the value."""
+    """The functions that read progress and fee from an event; None if the event lacks the value."""
 
     progress: Callable[[bytes], int | None] | None = None
     fee: FeeLayout | None = None
@@ -164,10 +164,10 @@ NOTHING: Final = (None, None)
 
 
 def reported(call: Call) -> tuple[int | None, int | None]:
-    """Return the progress of the curve and the fee, as the event of *call* shows them.
+    """Return the progress of a launch curve and the trader's fee, from the event of *call*.
 
-    The program of *call* must be in REPORTS.  The progress is 0 to WHOLE.  The fee that the trader
-    paid is 0 to FEE_BPS_MAX, in basis points of the quote.  Either is None if the event does not
+    The program of *call* must be in REPORTS.  The progress is in millionths, at most WHOLE.  The
+    fee is 0 to FEE_BPS_MAX, in basis points of the quote.  Either is None if the event does not
     show it.
     """
     reports = REPORTS[call.program.name]

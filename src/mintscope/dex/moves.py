@@ -213,9 +213,10 @@ def _fees_to(account: int, gained: int, token_accounts: TokenAccounts) -> dict[i
 
 
 def _change(token: Instruction, account: int) -> tuple[int, bool] | None:
-    """Return the change of *account* by *token*, and whether a fee not in its data may reduce it.
+    """Return the change of *account* by *token*, an instruction of a token program.
 
-    None if the instruction is not understood.
+    Also return whether a fee that the instruction does not name may reduce it.  Return None if the
+    instruction is not understood.
     """
     data = token.data
     accounts = token.accounts
@@ -356,9 +357,10 @@ def _unwrapped(
 
 
 def _taker(account: int, synced: frozenset[int], token_accounts: TokenAccounts) -> str:
-    """Return the receiver of lamports sent to *account*.
+    """Return the address that received lamports which were sent to *account*.
 
-    The receiver is the owner of a synced account, or else the account itself.
+    If the lamports became wrapped SOL (*synced*), this is the owner of *account*, otherwise
+    *account*.
     """
     holder = _holder(account, token_accounts) if account in synced else None
     return holder or token_accounts.key(account)

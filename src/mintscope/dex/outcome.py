@@ -133,7 +133,7 @@ class Quarantined(NamedTuple):
 
 
 class Unlisted(NamedTuple):
-    """A swap of the program at *address*, which the table does not list."""
+    """A swap of the program at *address*, which is not in the list of DEX programs."""
 
     signature: Signature
     address: str

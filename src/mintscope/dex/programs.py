@@ -207,7 +207,7 @@ BY_ADDRESS: Final = {program.address: program for program in TABLE}
 
 
 def added(name: str, address: str, heads: Sequence[bytes], pool: int | None) -> Program:
-    """Return a program that an operator adds, whose swaps are read from transfers.
+    """Return the layout of a program that an operator lists; its swaps are read from transfers.
 
     heads   first bytes of the instructions that swap; empty: all instructions
     pool    position of the account that names the pool and owns its vaults; None if no account does

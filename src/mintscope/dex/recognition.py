@@ -203,7 +203,7 @@ def _moving(inner: Iterable[Call], call: Call, token_accounts: TokenAccounts) ->
 
 
 def _may_exchange(call: Call) -> bool:
-    """Return whether enough moves for an exchange are under *call*, whose batches are expanded."""
+    """Return whether *call* made enough moves for an exchange; its batches must be expanded."""
     moved = len(call.lamports) if call.below_router else 0
     for token in call.tokens:
         head = data_of(token)[:PARTIES]
@@ -222,7 +222,7 @@ def _take_in(call: Call, inner: Sequence[Call]) -> None:
 def described(
     call: Call, swaps: Sequence[Swap], token_accounts: TokenAccounts
 ) -> Iterator[Unlisted]:
-    """Yield *swaps* of *call*, a call of an unlisted program, as Unlisted entries."""
+    """Yield a record of each of *swaps*, which were made by a call of an unlisted program."""
     address = token_accounts.key(call.instruction.program_id_index)
     head = base58.head(call.instruction.data).hex()
     for swap in swaps:

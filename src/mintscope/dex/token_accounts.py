@@ -264,7 +264,7 @@ class TokenAccounts:
         return self._before
 
     def _checked_decimals(self, mint: str) -> int | None:
-        """Return the decimals of *mint* that a checked transfer names; None if no transfer does."""
+        """Return the decimals of *mint* in a TransferChecked instruction; None if none names it."""
         for token in self.token_instructions():
             if len(token.accounts) > 1 and self.key(token.accounts[1]) == mint:
                 data = base58.decode(token.data)

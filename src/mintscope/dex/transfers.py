@@ -173,7 +173,10 @@ def flow_beside(moved: list[Move], owner: str) -> dict[str, int]:
 
 
 def exchange_of(flow: dict[str, int]) -> Exchange | None:
-    """Return the mint gained and the mint lost in *flow*, with amounts; None for other flows."""
+    """Return the exchange in *flow*, the raw units of each mint that a party gained.
+
+    Return None unless the party gained exactly one mint and lost exactly one.
+    """
     # Two mints need no filter: the comparisons below refuse an amount of 0.
     changed = flow if len(flow) == PARTIES else {mint: gain for mint, gain in flow.items() if gain}
     if len(changed) != PARTIES:
@@ -453,7 +456,7 @@ def _largest(amounts: dict[int, int]) -> int | None:
 
 
 def _flows(call: Call, token_accounts: TokenAccounts) -> list[Flow]:
-    """Return the transfers below *call*; `moves` must have checked *call* before."""
+    """Return the transfers that *call* made; `moves` must have checked their lengths before."""
     found: list[Flow] = []
     mint_of = token_accounts.mint
     for token in call.tokens:

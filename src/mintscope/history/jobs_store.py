@@ -314,9 +314,9 @@ class SqlHistory(SqlStore):
         await self._write(work)
 
     async def finish(self, mint: Mint, past: backfill.FoldedBackfill | None) -> None:
-        """End the round and store its result, *past*, which ingest can then join.
+        """End the reading of a backfill and store the result, which ingest can then join.
 
-        past   None: the backfill had no slots
+        past   the result; None: the backfill had no slots
         """
 
         def work(db: Database) -> None:
@@ -440,7 +440,7 @@ def _booked_pools(db: Database, mint_id: int | None) -> Sequence[str]:
 
 
 def _unpriced(db: Database, mint_id: int | None) -> Sequence[BookedPool]:
-    """Return the pools in the pool book of a mint whose quote is known, and is not in BASIC.
+    """Return the pools in a token's pool book whose quote is known, but not SOL, USDC or USDT.
 
     A backfill cannot price the swaps of these pools, because it does not read the markets of their
     quotes.

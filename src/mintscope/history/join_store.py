@@ -440,7 +440,10 @@ class SqlGapMends(SqlStore):
         await self._note(PUT_OFF, gap, next_at, words)
 
     async def failed(self, gap: Gap, next_at: UnixMs, words: str) -> None:
-        """Record that an attempt at *gap* failed because of *words*; the next is at *next_at*."""
+        """Record that an attempt to mend *gap* failed because of *words*.
+
+        next_at   the time of the next attempt
+        """
         await self._note(FAILED, gap, next_at, words)
 
     async def give_up(self, gap: Gap, at: UnixMs, words: str) -> None:

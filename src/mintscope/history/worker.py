@@ -90,7 +90,8 @@ async def forever(
 ) -> None:
     """Call *step* until cancelled, and pause for *pause_s* each time it returns False.
 
-    If *step* raises an error of AWAY, log *warning* and pause too; raise any other error.
+    If the store does not answer, or is unusable, log *warning* and pause too.  Any other error is
+    raised.
     """
     while True:
         try:

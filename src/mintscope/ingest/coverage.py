@@ -63,9 +63,9 @@ class _Values:
         return None if moved is None else self.amount(moved.quote, moved.amount)
 
     def exchanged(self, swap: Swap) -> int | None:
-        """Return the value of *swap* in micro-USD, from its dollars, or else from its SOL.
+        """Return the value of *swap* in micro-USD; None if it is unknown.
 
-        None: the value is unknown.
+        The dollars in it count, or else its SOL.
         """
         out_mint = swap.out_mint
         in_mint = swap.in_mint
@@ -249,7 +249,10 @@ class UnreadCounters:
     """Counts the unread calls of a block by kind: program, reason and first bytes of the data."""
 
     def __init__(self, decoded: Decoded, dollars: frozenset[Mint]) -> None:
-        """Count the quarantined calls in *decoded*, and the swaps of unlisted programs.
+        """Count what *decoded*, a block, shows of unread exchanges.
+
+        These are the quarantined calls, and the swaps of programs that are not in the list of
+        DEXes.
 
         dollars   mints that are worth a dollar now; each has 6 decimals
         """

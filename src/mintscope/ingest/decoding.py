@@ -47,7 +47,7 @@ class WorkerLost(Exception):
 
 
 class Heard(NamedTuple):
-    """An answer of the worker; *decoded* is None if the worker has no result.
+    """An answer of the worker process; *decoded* is None if the worker has no result.
 
     The first answer of a worker has no result: it only means that the worker is ready.
     """
@@ -277,7 +277,10 @@ class WorkerState(Enum):
 
 @dataclass(eq=False, repr=False)
 class DecodeAhead:
-    """Decodes blocks on request.  While the worker runs, it decodes offered blocks in advance."""
+    """Decodes blocks, some of them in advance in a worker process.
+
+    Blocks that must wait are offered to the worker, if it runs; the others are decoded on request.
+    """
 
     decode: Decode  # decodes in this process
     worker: Worker  # decodes in another process, until it fails once
@@ -297,7 +300,10 @@ class DecodeAhead:
         self._unwaited_count = 0  # blocks in a row that did not wait
 
     def offer(self, block: Block) -> None:
-        """Record that *block* waits for other blocks, and that `decoded` will be called for it."""
+        """Let the worker process decode *block* in advance, because it waits for other blocks.
+
+        The caller must call `decoded` for it later, or `forget`.
+        """
         self._waited_count += 1
         self._unwaited_count = 0
         if self._state is WorkerState.RESTS and self._waited_count >= self.starts_after:

@@ -67,7 +67,7 @@ class FinalFold:
         return self._under_way is not None and behind is not None and behind.is_fast
 
     async def go_on(self) -> None:
-        """Fold for about 20 ms, or longer if many slots wait: see `_step_s`."""
+        """Fold final slots for about 20 ms, or longer if so many wait that the fold is late."""
         now_s = self.clock.monotonic_s()
         end_s = now_s + self._step_s()
         while now_s < end_s:
@@ -174,7 +174,10 @@ class _Touched:
 
 @dataclass(eq=False, repr=False)
 class _Batch:
-    """The changes that some final slots of a day make; the store may change between two steps."""
+    """A fold of some final slots of one day, in steps.
+
+    Other tasks may change the store between two steps.
+    """
 
     folding: SqlFolding
     slots: Sequence[ports.FinalizedSlot]
@@ -194,10 +197,10 @@ class _Batch:
     async def begin(
         cls, folding: SqlFolding, floor: ports.Floor | None, mints_max: int | None = None
     ) -> "_Batch":
-        """Begin a batch of slots of one day.
+        """Begin a batch of those of the waiting slots that are on the same day as the first.
 
-        On a new day, the batch also untracks the mints for which `is_dead` is true; if *floor* is
-        None, it untracks no mint.
+        On a new day, mints that have not reached *floor* for `dead_after_days` days are untracked
+        in the same batch; none if *floor* is None.
         """
         today = ports.day_of(folding.slots[0].time)
         slots = list(takewhile(lambda slot: ports.day_of(slot.time) == today, folding.slots))

@@ -54,7 +54,7 @@ class ReadAhead:
         self._failure: Exception | None = None
 
     async def pump(self) -> None:
-        """Read the source to its end."""
+        """Read the source to its end, into the buffer."""
         failure: Exception | None = None
         try:
             async for update in self._updates:

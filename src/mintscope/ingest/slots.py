@@ -34,7 +34,7 @@ REPORTED_EVERY_S: Final = 60
 
 
 class Pegs:
-    """The distance of each dollar token from its peg, as of the newest block."""
+    """Exports the dollar tokens whose price differs from one dollar, as of the newest block."""
 
     def __init__(self) -> None:
         self._shown: Mapping[Mint, float] = {}

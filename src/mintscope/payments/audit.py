@@ -511,7 +511,11 @@ class Auditor:
         await self.treasury.doubt(DoubtKind.ARRIVED, doubtful, now=self.clock.now())
 
     async def _note_orphans(self, signatures: Sequence[Signature]) -> Collection[Signature]:
-        """Store *signatures* as orphans; return those with a quote, or settled by an operator."""
+        """Store as orphans the payments *signatures*, which have no row.
+
+        Return those that are no violation: they have a quote of this service, or were settled by an
+        operator.
+        """
         if not signatures:
             return ()
         now = self.clock.now()
@@ -557,7 +561,7 @@ class Closure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def violation_of(why_stopped: str | None) -> str | None:
-    """Return the audit finding that stopped sales; None if sales were not stopped by an audit."""
+    """Return the audit's reason for stopping sales; None if no audit stopped them."""
     is_by_hand = why_stopped is None or why_stopped.startswith(PAUSED)
     return None if is_by_hand else why_stopped
 

@@ -279,7 +279,8 @@ class PaymentCharge(msgspec.Struct, frozen=True, gc=False):
         """Do *work*, then take the payment; if it settled earlier, only return its report again.
 
         If the answer is free, the payment is not sent and can be used later.
-        Raises the errors of *work* and of `pay`; Contradiction if the payment bought credits.
+        Raises the errors of *work*; CheckoutRefused if the payment does not settle; Contradiction
+        if it bought credits; PriceUnavailable; ServiceUnavailable if the store does not answer.
         """
         clock = self.merchant.facilitator.clock
         delivered = None if isinstance(self.payment, ports.Settled) else await work()
@@ -299,7 +300,9 @@ class PaymentCharge(msgspec.Struct, frozen=True, gc=False):
     async def pay(self, wanted: Callable[[], Awaitable[Wanted]]) -> ports.Settled:
         """Take the payment for the result of *wanted*, unless it was taken earlier.
 
-        Raises the errors of *wanted*, `VerifiedPayment.settle` and `Checkout.expect_settled`.
+        Raises the errors of *wanted*; CheckoutRefused if the payment does not settle;
+        Contradiction; ServiceUnavailable if the store does not answer; InvalidToken if the credit
+        token to top up was rotated, or its user was deleted; PriceUnavailable.
         """
         if isinstance(self.payment, ports.Settled):
             return self.payment

@@ -95,7 +95,10 @@ def make_payment(  # noqa: PLR0913  one argument per source of its columns
     last_valid_height: int,
     now: UnixMs,
 ) -> Payment:
-    """Return *verified* as a pending payment for *wanted*, owned by the holder of *key*."""
+    """Return the pending payment to store for *verified* and the purchase *wanted*.
+
+    key    the redelivery key of the payment; only its hash is in the result
+    """
     envelope = verified.envelope
     purchase: PaidItem
     if isinstance(wanted, Credits):
@@ -361,16 +364,20 @@ class Facilitator:
         return why if found is None or is_behind else found
 
     async def may_try(self, address: str, payer: Wallet | None = None) -> bool:
-        """Return whether another trial is allowed, and count it if it is; see `Trials.take`.
+        """Return whether another failed simulation is allowed, and count it if it is.
 
-        If `trials` is None, every trial is allowed.
+        If `trials` is None, every simulation is allowed.
 
+        address   the client's IP address
+        payer     the wallet, if its signature was checked; None otherwise
         Raises    ServiceUnavailable if the store does not answer
         """
         return self.trials is None or await self.trials.take(address, payer) is not None
 
     async def _try(self, candidate: VerifiedPayment) -> ports.Trial:
-        """Return the result of a simulation; it counts as a trial unless the payment would succeed.
+        """Simulate the payment, and return the result.
+
+        A payment that would fail counts against the limit of failed simulations.
 
         Raises    ChainUnavailable, also if too many payments have failed
         """

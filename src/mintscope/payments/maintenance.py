@@ -41,7 +41,9 @@ NOT_YET: Final = -1
 
 @dataclass(kw_only=True)
 class PaymentMaintenance:
-    """Maintains the payments of one installation.
+    """Works on the payments of one installation in the background.
+
+    It finishes interrupted payments, reads prices, audits the books and watches the fee payer.
 
     is_auditor      returns whether this process makes the audits
     slot_s          returns the current duration of a slot, in seconds

@@ -74,7 +74,7 @@ class Order:
 
 
 def report_order(resource: Resource) -> Order:
-    """Return the order of one report, named *resource* by the interface that sells it."""
+    """Return the order of one answer, *resource*, at the price of one request."""
     return Order(
         resource,
         price=lambda price_list: price_list.request,
@@ -83,7 +83,10 @@ def report_order(resource: Resource) -> Order:
 
 
 def bundle_order(resource: Resource, bundle: Bundle) -> Order:
-    """Return the order of *bundle*, named *resource* by the interface that sells it."""
+    """Return the order of *bundle*, at its discounted price.
+
+    resource    the purchase as the interface names it, for example by its path
+    """
     return Order(resource, lambda price_list: price_list.price(bundle).price, usd=bundle.usd)
 
 

@@ -137,7 +137,10 @@ class UnreadablePayment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Dead(msgspec.Struct, frozen=True, kw_only=True):
-    """At finalized *height* the transaction was not found, and it can no longer land."""
+    """Evidence that a payment has failed: it can no longer land.
+
+    height   the finalized block height at which it was not found, above its last valid height
+    """
 
     height: int
 

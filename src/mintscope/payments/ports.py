@@ -53,10 +53,10 @@ class Inconsistent(ServiceUnavailable, code=ErrorCode.SERVICE_UNAVAILABLE):
 
 
 class Found(msgspec.Struct, frozen=True):
-    """The result of a lookup.
+    """A payment that was looked up; None if it has no row.
 
-    mark    the number of the last resolution of a payment; a balance that is read after this
-            lookup may not yet show the effect of later resolutions
+    mark    the number of the latest change to any payment's state; a balance on chain that is read
+            after this lookup may not yet show the effect of later changes
     """
 
     payment: Payment | None
@@ -196,10 +196,11 @@ class FeesAtRisk(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingPayment:
-    """A payment to begin, and its conditions.
+    """A payment to store before it is sent, with the conditions for storing it.
 
     quote          the quote that is paid; no other payment may have the same quote
-    mark           `Found.mark` of the lookup before the simulation
+    mark           the number of the latest change to any payment's state, read before the
+                   simulation
     balance_after  atoms that the payer's token account would have left, from the simulation
     lease_until    the process that began the payment watches it until this time
     worth          the value of the amount in micro-USD; None if no price is known
@@ -351,9 +352,11 @@ class PaymentStore(Protocol):
         now: UnixMs,
         again_ms: int,
     ) -> Payment:
-        """Apply *evidence*, deliver or freeze the purchase, and return the updated payment.
+        """Change the state of a payment by *evidence* from the chain, and return the payment.
 
-        again_ms    ms until the payment is leased again, to check whether it is final
+        Its purchase is delivered, frozen or released accordingly.
+
+        again_ms    milliseconds until the payment is checked again, to find out whether it is final
         Raises      Inconsistent if the payment was never begun, or if the books refuse the change
         """
 
@@ -367,7 +370,7 @@ class PaymentStore(Protocol):
         """
 
     async def postpone(self, message_hash: MessageHash, *, until: UnixMs) -> None:
-        """Prevent that a reconciler takes the payment to check it before *until*."""
+        """Prevent reconcilers from checking the payment before *until*."""
 
     async def find_signatures(self, signatures: Sequence[Signature]) -> Sequence[Payment]:
         """Return the stored payments among *signatures*, in any order."""

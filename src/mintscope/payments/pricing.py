@@ -185,7 +185,10 @@ def twap(minutes: Sequence[Minute], now: UnixS) -> float:
 
 
 def _is_even(market: TokenMarket, price: float) -> bool:
-    """Return whether no side of the pools exceeds SIDES_RATIO_MAX times the other, at *price*."""
+    """Return whether the two sides of the pools, at *price*, have about the same value.
+
+    The greater one is at most SIDES_RATIO_MAX times the other.
+    """
     # The value is at the last close, which one trade can move: compare at *price* instead.
     base_usd = market.base_usd / market.minutes[-1].close * price
     low, high = sorted((base_usd, market.quote_usd))

@@ -87,7 +87,7 @@ class Secrets:
 
     @classmethod
     def derive(cls, pepper: bytes, roots: Iterable[credentials.Root] = ()) -> "Secrets":
-        """Derive every key from *pepper*, and newer sets of keys from *roots*."""
+        """Return the keys derived from *pepper*, with the sets derived from *roots* as `newer`."""
         newer = (cls._of_root(each, pepper) for each in sorted(roots, reverse=True))
         return replace(cls._of_pepper(pepper), newer=tuple(newer))
 
@@ -147,7 +147,10 @@ class Secrets:
         )
 
     def holds(self, key: str, payer: Wallet, key_hash: credentials.CredentialHash) -> bool:
-        """Return whether any set of keys hashes the redelivery *key* of *payer* to *key_hash*."""
+        """Return whether *key* is the redelivery key of *payer* whose stored hash is *key_hash*.
+
+        Any set of keys, also an old one, may have made the hash.
+        """
         return any(hmac.compare_digest(each.key_hash(key, payer), key_hash) for each in self.all())
 
     def one_time_key(self, message_hash: MessageHash, drawn: bytes) -> str:
@@ -160,7 +163,7 @@ class Secrets:
         return (drawn + self._key_mac(message_hash, drawn)).hex()
 
     def made_key(self, key: str, message_hash: MessageHash) -> bool:
-        """Return whether *key* is our one-time key for the payment *message_hash*."""
+        """Return whether this service made the redelivery key *key* for a payment."""
         try:
             made = bytes.fromhex(key)
         except ValueError:
@@ -182,14 +185,17 @@ class Secrets:
         return made[:_KEY_MAC_BYTES]
 
     def credit_token(self, message_hash: MessageHash, key: str) -> credentials.CreditToken:
-        """Return the token that the payment *message_hash* buys for the holder of *key*."""
+        """Return the credit token that a payment buys, derived from its redelivery key *key*."""
         drawn = hmac.digest(self.token, message_hash + key.encode(), "sha256")
         return credentials.make_credit_token(drawn[:_TOKEN_ENTROPY_BYTES])
 
     def token_of(
         self, message_hash: MessageHash, key: str, token_hash: credentials.CredentialHash
     ) -> credentials.CreditToken | None:
-        """Return the credit token with *token_hash*; None if no set of keys derives this token."""
+        """Return the credit token of a payment, derived from its redelivery key *key*.
+
+        Return None if no set of keys derives a token with the hash *token_hash*.
+        """
         for each in self.all():
             token = each.credit_token(message_hash, key)
             if credentials.hash_credential(token, pepper=self.pepper) == token_hash:
@@ -283,7 +289,10 @@ class Reconciler:
             await self._set_aside(payment, str(refusal))
 
     async def _set_aside(self, payment: Payment, why: str) -> None:
-        """Call `on_unreadable`, and postpone the next check by the payment's age, within limits."""
+        """Raise an alarm for a payment that cannot be updated, and postpone its next check.
+
+        The older the payment, the longer the pause, up to APART_MS_MAX.
+        """
         self.on_unreadable(payment, why)
         now = self.clock.now()
         apart_ms = min(max(now - payment.begun_at, self._lease_ms()), APART_MS_MAX)

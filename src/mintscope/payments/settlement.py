@@ -167,7 +167,10 @@ class RpcSettlement:
         await self.recent_blockhash(slot_min=await self._followed_slot() - YOUNG_BLOCKS)
 
     async def recent_blockhash(self, *, slot_min: int = 0) -> Hash:
-        """Return the newest confirmed blockhash; also offer it if its slot is >= *slot_min*."""
+        """Return the newest confirmed blockhash.
+
+        If its slot is at least *slot_min*, also offer it to clients for signing.
+        """
         blockhash, found = await self._node.latest()
         if not self._marks or found.context.slot > self._marks[-1][0]:
             self._marks.append((found.context.slot, self._clock.monotonic_s()))
@@ -327,8 +330,9 @@ class RpcSettlement:
         return answered(seen, or_else=Unseen())
 
     async def expect_usable(self, asset: Mint | None = None) -> None:
-        """Check an accepted token and its treasury against the terms.
+        """Check on chain that a token and its treasury account are as configured.
 
+        asset     the mint of the token; None: the payment token
         Raises    UnusablePaymentToken if the check fails
         """
         terms = self._terms_of(asset)

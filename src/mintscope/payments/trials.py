@@ -79,10 +79,10 @@ class Counted:
 
 
 class Trials:
-    """Decides whether another trial (a simulation) of a sender is allowed, and counts it.
+    """Limits simulations of payments that fail, for each sender and for all clients together.
 
-    per_minute    number of failed trials allowed in a minute, for all clients together
-    on_refused    called for each trial that is refused
+    per_minute    number of failed simulations allowed in a minute, for all clients together
+    on_refused    called for each simulation that is refused
     """
 
     def __init__(

@@ -336,7 +336,7 @@ class Arrivals:
         self.note_named(slot, asked_at_s - self._share_s(EARLIER))
 
     def note_early(self, slot: Slot, asked_at_s: float) -> None:
-        """Record that a request sent at *asked_at_s* was too early for *slot*."""
+        """Record that a request sent at *asked_at_s* came too early: *slot* is due later."""
         due_at_s = self.due_at_s(slot)
         if due_at_s is None:
             return

@@ -168,7 +168,7 @@ async def finality_now(rpc: Rpc, pace: Pace | None) -> Behind | None:
 
 @dataclass(eq=False, repr=False)
 class Finality:
-    """Finds out which delivered blocks are final, and which have died."""
+    """Finds out which delivered blocks are final, and which ones the chain has abandoned."""
 
     rpc: Node
     lineage: Lineage

@@ -24,7 +24,7 @@ FINALIZED: Final = "finalized"
 
 
 class Behind(msgspec.Struct, frozen=True):
-    """The delay of `finalized` behind `confirmed`.
+    """The delay from the confirmation of a slot until it is final.
 
     `FinalityMeter` measures both values; `finality_now` computes the seconds from the pace.
     """

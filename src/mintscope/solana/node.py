@@ -302,7 +302,7 @@ class WatchedSource:
     stall_after_s: float
 
     async def genesis_hash(self) -> str | None:
-        """Return the genesis hash of the source."""
+        """Return the genesis hash of the chain; None if the source does not know it."""
         return await self.source.genesis_hash()
 
     async def updates(self, after: Tip | None) -> AsyncGenerator[Update, None]:

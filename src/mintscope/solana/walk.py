@@ -258,7 +258,7 @@ class Walk:
         return True
 
     async def _replan(self) -> None:
-        """Plan the slots after the newest delivered block.
+        """Plan requests for the slots after the newest delivered block.
 
         Wait first if no block was delivered since the last plan.
         """
@@ -364,10 +364,7 @@ class Walk:
         return self._window.task(self._window.lowest_slot).done()
 
     def _drop_proven(self) -> None:
-        """Forget the requested slots that a received block proves to be skipped.
-
-        Such a block follows the newest delivered block.
-        """
+        """Drop the requests for slots that the block after the newest delivered one shows empty."""
         child = self._window.child_of(self._lineage.tip.slot)
         if child is None or self._lineage.judge(child) is not Fit.FOLLOWS:
             return
@@ -428,9 +425,10 @@ class Walk:
             log.warning("block_awaited", slot=missing.slot, reason=missing.reason)
 
     async def _is_owed_still(self, slot: Slot) -> bool:
-        """Return whether a received block, which the node still has, has its parent at *slot*.
+        """Return whether a received block proves that the block at *slot* must exist.
 
-        If the node no longer has the received block, drop it, and request its slot again.
+        It is the parent of that block.  If the node no longer has the received block, drop it,
+        request its slot again and return False.
         """
         # If the received block has died, its parent may never come: do not wait for either.
         child = self._window.child_of(slot)

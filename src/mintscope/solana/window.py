@@ -164,9 +164,9 @@ class SkippedFiles:
         self._last: Slot | None = None  # None if the file has had a new block
 
     def note(self, where: str, slot: Slot, *, is_new: bool) -> None:
-        """Record the block of *slot*, read at *where* ("file:line").
+        """Record the block at *slot*, read at *where* ("file:line").
 
-        is_new   whether the block was yielded
+        is_new   whether the block comes after the last block of an earlier run
         """
         file = where.rpartition(":")[0]
         if file != self._file:

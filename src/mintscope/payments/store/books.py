@@ -211,7 +211,7 @@ class SqlPaymentBooks:
         return await self._run(lambda: self._walk.step(now, begins=begins))
 
     async def walked(self) -> invariants.Walked:
-        """Return the progress of the check of all books."""
+        """Return the amount of data to check, the end of the last check, and the closed month."""
         return await self._run(self._walk.read)
 
     async def forget_spends(self, *, now: UnixMs, kept_months: int) -> bool:
@@ -230,7 +230,11 @@ class SqlPaymentBooks:
         return None if row is None else Scan(*row)
 
     async def keep_scan(self, scope: ScanScope, scan: Scan, asset: Mint | None = None) -> None:
-        """Store the progress of the scan of *scope*."""
+        """Store *scan* as the progress of a scan of the treasury's history.
+
+        scope    which of the scans
+        asset    the token of the scanned treasury account; None: the payment token
+        """
         values = (_scan_name(scope, asset), scan.mark, scan.head, scan.cursor, scan.finished_at)
         await self._write(KEEP_SCAN, values)
 
@@ -241,7 +245,10 @@ class SqlPaymentBooks:
         return await self._run(lambda: self._signatures(UNSETTLED, (before, height, count_max)))
 
     async def doubt(self, kind: DoubtKind, signatures: Sequence[Signature], *, now: UnixMs) -> None:
-        """Record a doubt about each of *signatures*; delete all doubts that are resolved."""
+        """Record that *signatures* are still in doubt, then delete all doubts that are resolved.
+
+        If *signatures* is empty, do nothing.
+        """
         if signatures:
             rows = [(signature, kind, now) for signature in signatures]
             await self._change(lambda: self._settle(DOUBT, rows))
@@ -284,10 +291,10 @@ class SqlPaymentBooks:
         return int(await self._run(lambda: self._db.execute(FUND_MARK).get))
 
     async def fill_fund(self, lamports: int, *, mark: int) -> None:
-        """Store the unreserved part of the fee payer's balance.
+        """Store the fee payer's balance, less the fees reserved for pending payments.
 
         lamports    the whole balance, read after `fund_mark` was called
-        mark        the result of `fund_mark`
+        mark        the result of `fund_mark`: fees of payments resolved later are subtracted, too
         """
         await self._write(FILL_FUND, (lamports, mark))
 
@@ -309,7 +316,10 @@ class SqlPaymentBooks:
         return count, None if oldest is None else UnixMs(oldest)
 
     async def note_orphans(self, orphans: Sequence[Orphan]) -> Sequence[Signature]:
-        """Store those *orphans* that are new; return those that an operator has settled."""
+        """Store those of *orphans* that are not stored yet, and leave the others unchanged.
+
+        Return the signatures of those of *orphans* that an operator has settled.
+        """
         return await self._change(lambda: self._note_orphans(orphans))
 
     async def orphans(self) -> Sequence[Orphan]:
@@ -496,7 +506,6 @@ def _look_at(ended: asyncio.Task[Any]) -> None:
 
 
 def _scan_name(scope: ScanScope, asset: Mint | None) -> str:
-    """Return the name of the stored scan of *scope* and *asset*."""
     return scope if asset is None else f"{scope}:{asset}"
 
 

@@ -160,7 +160,7 @@ UPDATE payment SET body = NULL WHERE begun_at <= ? AND body IS NOT NULL AND fina
 
 
 class Resolved(NamedTuple):
-    """A payment before and after evidence was applied."""
+    """A payment before and after its state was updated from the chain."""
 
     before: Payment
     after: Payment
@@ -178,7 +178,10 @@ class PaymentTable:
         self.purchase = PurchasedCredits(db)
 
     def find(self, message_hash: MessageHash) -> ports.Found:
-        """Return the payment of *message_hash*, if any, and the number of the last resolution."""
+        """Return the payment of *message_hash*, if any.
+
+        `Found.mark` is the number of the latest change to any payment's state.
+        """
         row = self._db.execute(FIND, (message_hash,)).fetchone()
         return ports.Found(
             None if row is None else payment_of(row), int(self._db.execute(MARK).get)
@@ -294,7 +297,10 @@ class SqlPaymentStore:
         )
 
     async def find(self, message_hash: MessageHash) -> ports.Found:
-        """Return the payment of *message_hash*, if any, and the number of the last resolution."""
+        """Return the payment of *message_hash*, if any.
+
+        `Found.mark` is the number of the latest change to any payment's state.
+        """
         return await self._look(lambda table: table.find(message_hash))
 
     async def begin(self, pending: ports.PendingPayment) -> ports.Beginning:
@@ -336,7 +342,12 @@ class SqlPaymentStore:
         return adopted.after if isinstance(adopted, Resolved) else adopted
 
     async def lease(self, *, now: UnixMs, until: UnixMs, count_max: int) -> Sequence[Payment]:
-        """Lease up to *count_max* payments that are not final and whose lease has ended."""
+        """Lease up to *count_max* payments that are not final, and whose lease has ended.
+
+        Return them.  Until the new lease ends, no other process checks them.
+
+        until    the end of the new leases
+        """
         values = (now, until, count_max)
         # In the transaction, so that a row that cannot be read undoes the lease of all.
         return await self._write(
@@ -344,7 +355,7 @@ class SqlPaymentStore:
         )
 
     async def postpone(self, message_hash: MessageHash, *, until: UnixMs) -> None:
-        """Prevent a new lease of the payment before *until*."""
+        """Prevent reconcilers from checking the payment before *until*."""
         await self._write(lambda: self._writing.execute(POSTPONE, (message_hash, until)))
 
     async def find_signatures(self, signatures: Sequence[Signature]) -> Sequence[Payment]:
@@ -373,7 +384,13 @@ class SqlPaymentStore:
     async def rotate(
         self, holder: CreditAccount, token_hash: CredentialHash, hint: str, *, now: UnixMs
     ) -> int | RotationDenied:
-        """Move all credits of *holder* to a new token; return their number."""
+        """Move all credits of *holder* to a new credit token.
+
+        Return the number of credits, or the reason why none can be moved.
+
+        token_hash   the hash of the new token
+        hint         the last eight characters of the new token
+        """
         return await self._write(lambda: self._table.purchase.rotate(holder, token_hash, hint, now))
 
     async def claim(

@@ -118,7 +118,7 @@ class PurchasedCredits:
         self._db = db
 
     def move(self, payment: Payment, now: UnixMs) -> None:
-        """Deliver the credits of *payment*, or take them back, as its new state requires."""
+        """Deliver, freeze or release the credits of *payment*, as its new state requires."""
         if isinstance(payment.purchase, PaidReport):
             return
         row_id, holder, entry, frozen = self._db.execute(PURCHASED, (payment.message_hash,)).get
@@ -166,9 +166,10 @@ class PurchasedCredits:
         )
 
     def find_credits(self, wallet: Wallet) -> CreditAccount | None:
-        """Return the largest account with only credits bought by *wallet*, or None if not found.
+        """Return the account with the most credits among those that hold only credits of *wallet*.
 
-        Of the accounts with purchases of *wallet*, the 20 with the most credits are considered.
+        Only the 20 accounts with the most credits among those with its purchases are considered.
+        Return None if there is none.
         """
         for account, balance in self._db.execute(BOUGHT_BY, (wallet,)):
             if int(self._db.execute(PROVEN, (account, wallet)).get) == balance:
@@ -459,7 +460,7 @@ HAS_BOUGHT_FROM: Final = (
 
 
 class Budgets:
-    """Checks payments against the budgets, over one connection, for one thread."""
+    """Checks payments against the limits in `Budget`, over one connection, for one thread."""
 
     def __init__(self, db: Database) -> None:
         self._db = db

@@ -58,7 +58,10 @@ class Room:
 
 
 class Banks:
-    """The banks of one slot; *room* counts the bytes of their transactions."""
+    """The banks of one slot, while it is not known which of them is its block.
+
+    room   counts the bytes of the transactions of all slots
+    """
 
     def __init__(self, room: Room) -> None:
         self._room = room
@@ -137,7 +140,7 @@ class Banks:
             self._drop(bank_id)
 
     def kill(self, bank_id: int | None) -> None:
-        """Drop the dead bank, or every bank if *bank_id* is None."""
+        """Drop the bank, which the chain abandoned, or every bank if *bank_id* is None."""
         for each in [*self._live] if bank_id is None else [bank_id]:
             self._drop(each)
         if bank_id is None or bank_id == self._confirmed:
@@ -268,7 +271,7 @@ class Assembler:
         return False
 
     def _kill(self, slot: Slot, bank_id: int | None) -> None:
-        """Drop the dead bank *bank_id* of *slot*, or every bank of *slot* if *bank_id* is None."""
+        """Drop the bank *bank_id* of *slot*, which the chain abandoned; None: all its banks."""
         # Unknown banks are recorded as dropped too, so that their later messages are ignored.
         banks = self._banks(slot) if self.is_joined else None
         if banks is not None:
@@ -284,9 +287,9 @@ class Assembler:
             self._given.popitem(last=False)
 
     def _open(self, slot: Slot) -> Banks | None:
-        """Return the banks of *slot*, or None if the slot is buffered or left to the repairer.
+        """Return the banks of *slot*; None if its block is in the buffer or will not be built.
 
-        The first slot of the session and all older slots are left to the repairer.
+        The first slot of the session and all older slots are not built.
         """
         if self._closed < 0:
             self._closed = slot

@@ -403,7 +403,10 @@ FINALITY_EVERY_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class GeyserSource:
-    """A source that polls a stream, which has new blocks sooner than a node."""
+    """A source that reads a gRPC stream, which delivers new blocks sooner than a JSON-RPC node.
+
+    repairer    the JSON-RPC node that missing blocks are requested from
+    """
 
     endpoints: Sequence[GeyserEndpoint]  # servers in order of preference
     programs: Sequence[str]  # transactions must name one of these, unless a server refuses the list
