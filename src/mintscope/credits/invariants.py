@@ -57,7 +57,7 @@ class Proven(msgspec.Struct, frozen=True):
 
 
 class Walked(msgspec.Struct, frozen=True):
-    """The progress of the checks of all books.
+    """The size of the books, and their last full check.
 
     entry_count      the number of journal entries since the last closed month, or slightly more
     account_count    the number of credit accounts, or slightly more

@@ -240,7 +240,7 @@ DebitOutcome = Debited | TooFew | CapReached
 
 @runtime_checkable
 class DebitLedger(Protocol):
-    """The methods for callers that take several credits at once, or spend with an API key.
+    """The ledger for callers that take several credits at once, or spend with an API key.
 
     Every coroutine raises ServiceUnavailable if the store does not answer, or if too many requests
     wait.
@@ -285,14 +285,17 @@ class DebitLedger(Protocol):
 
 
 class Remembered(msgspec.Struct, frozen=True, gc=False):
-    """A cached credit account, and *root*, the first account of its chain of rotations."""
+    """A cached credit account.
+
+    root   the oldest account from which its credits were moved by rotations, or *account* itself
+    """
 
     account: CreditAccount
     root: CreditAccount
 
 
 class DebitWaiter(Protocol):
-    """Receives the outcome of a debit once, in the event loop; a future is a DebitWaiter.
+    """Receives the outcome of a debit once, in the event loop; an asyncio future can be one.
 
     The methods must return quickly, because other debits of the batch wait for them.
     """
@@ -317,8 +320,8 @@ class InstantLedger(Protocol):
     def recall(self, bearer: bytes) -> Remembered | None:
         """Return the account of the credit token *bearer* from the cache; None if it is not cached.
 
-        Also return None if the last spend of a single credit found the account empty: credits may
-        have been added since then, so ask the store, with `find` and `spend`.
+        Also return None if the last spend of a single credit left the account empty, or found it
+        empty: credits may have been added since then, so ask the store, with `find` and `spend`.
         """
 
     def spend_for(self, account: CreditAccount, waiter: DebitWaiter) -> None:

@@ -355,7 +355,7 @@ class CreditBook(statements.CreditTables[apsw.Connection]):
             statements.tell_given_back(credit_count)
 
     def wait_at_most(self, milliseconds: int) -> None:
-        """Set the time for which a statement waits for other connections."""
+        """Set the time for which a statement waits for locks of other connections."""
         self._db.set_busy_timeout(milliseconds)
 
     @override

@@ -287,7 +287,7 @@ log = structlog.get_logger()
 
 
 class Executes(Protocol):
-    """A connection to a database of either engine."""
+    """A connection to an SQLite or PostgreSQL database."""
 
     def execute(self, statement: str, values: Any = ..., /) -> Any:
         """Run one SQL statement with *values* as its parameters."""

@@ -150,7 +150,8 @@ class GroupCreditLedger:
     def recall(self, bearer: bytes) -> ledger.Remembered | None:
         """Return the account of the credit token *bearer* from the cache; None if it is not cached.
 
-        Also return None if the last spend of a single credit found the account empty.
+        Also return None if the last spend of a single credit left the account empty, or found it
+        empty.
         """
         digest = sha256(bearer).digest()
         remembered = self._remembered.get(digest) or self._remember(digest)
@@ -316,7 +317,7 @@ class GroupCreditLedger:
 
 @contextmanager
 def unavailable_on(errors: type[Exception]) -> Iterator[None]:
-    """Log *errors* of the engine, and raise ServiceUnavailable instead."""
+    """Context that logs *errors* of the database, and raises ServiceUnavailable instead."""
     try:
         yield
     except errors as cause:
@@ -360,7 +361,7 @@ class CreditAccounts:
         return await self._read(self._listing.contradictions)
 
     async def close(self) -> None:
-        """Close the connection."""
+        """Close the connection to the database."""
         self._listing.close()
 
     async def _read(self, work: Callable[[], T]) -> T:

@@ -81,7 +81,7 @@ class Roles:
         self.logged = self.dexes & _in_both_forms(LOGGED_PROGRAMS)
 
     def by_key(self, keys: Sequence[str] | Sequence[bytes]) -> Mapping[Any, Program | Native]:
-        """Return the roles by address; the addresses are text or bytes, like *keys*."""
+        """Return the role of each program by its address, as text or bytes like *keys*."""
         return self._of_text if keys and isinstance(keys[0], str) else self._of_bytes
 
 

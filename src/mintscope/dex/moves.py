@@ -1,4 +1,4 @@
-"""The moves below one call: transfers of tokens and of lamports, with the owners of both sides.
+"""The moves that one call made: transfers of tokens and of lamports, with both owners.
 
 Wrapped SOL that leaves its account as lamports (CloseAccount, UnwrapLamports) counts as moved SOL.
 WithdrawExcessLamports does not: the token programs refuse it for wrapped SOL, and lamports of other

@@ -69,7 +69,7 @@ new_swap: Final[Callable[[tuple[Any, ...]], Swap]] = partial(tuple.__new__, Swap
 
 
 class QuoteKind(StrEnum):
-    """The kind of a quote: a dollar token, wrapped SOL, or another token with its own price."""
+    """The kind of a swap's quote: a dollar token, wrapped SOL, or another token with a price."""
 
     USD = "USD"
     SOL = "SOL"

@@ -83,7 +83,7 @@ def read_event(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
     The list is empty if there is no such event, or if nothing was traded.  The instruction may be
     unknown: only the event and the moves are read.  The pool is the only party besides trader and
     signers that moved the mint; if there is none or several, the mint itself names the pool.  The
-    quote is the mint of the transaction whose address is at the end of the event, or else SOL.
+    quote is the mint in the transaction whose address the end of the event contains, or else SOL.
 
     Raises Unreadable if the event or the moves cannot be read, or if they differ.
     """
@@ -184,7 +184,7 @@ def _public_key(mint: str) -> bytes:
 
 
 def _confirm(call: Call, tokens: int) -> None:
-    """Raise Unreadable if there are transfers below *call*, but none has the amount *tokens*."""
+    """Raise Unreadable if *call* made transfers, but none of exactly *tokens* raw units."""
     moved = {
         int.from_bytes(data[1:9], "little")
         for data in map(data_of, call.tokens)

@@ -125,7 +125,10 @@ class TokenAccounts:
         self.book = book
 
     def key(self, account: int) -> str:
-        """Return the address of *account*.  Raises Unreadable if there is no such account."""
+        """Return the address of the account with the index *account*.
+
+        Raises Unreadable if there is no such account.
+        """
         try:
             return self.keys[account]
         except IndexError:
@@ -264,7 +267,10 @@ class TokenAccounts:
         return self._before
 
     def _checked_decimals(self, mint: str) -> int | None:
-        """Return the decimals of *mint* in a TransferChecked instruction; None if none names it."""
+        """Return the decimals of *mint* in an instruction such as TransferChecked.
+
+        Return None if no instruction names them.
+        """
         for token in self.token_instructions():
             if len(token.accounts) > 1 and self.key(token.accounts[1]) == mint:
                 data = base58.decode(token.data)

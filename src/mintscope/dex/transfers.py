@@ -159,9 +159,10 @@ def flow_of(moved: list[Move], owners: tuple[str, ...]) -> dict[str, int]:
 
 
 def flow_beside(moved: list[Move], owner: str) -> dict[str, int]:
-    """Return the raw units of each mint that other parties received from *owner*, less those sent.
+    """Return the raw units of each mint that other parties gained from *owner*; negative: lost.
 
-    Fees that a mint withholds are not received.  Transfers between the other parties do not count.
+    They do not gain the fee that a mint withholds.  Transfers between the other parties do not
+    count.
     """
     flow: dict[str, int] = {}
     for source, target, mint, sent, received in moved:
@@ -301,7 +302,7 @@ def _trader(exchange: Exchange, moved: list[Move], signers: Sequence[str]) -> st
 
 
 def changes_supply(call: Call) -> bool:
-    """Return whether tokens were minted or burned under *call*."""
+    """Return whether *call* minted or burned tokens."""
     return any(token.data[:1] in SUPPLY for token in call.tokens)
 
 

@@ -224,7 +224,12 @@ def expect_none_beside(call: Call, token_accounts: TokenAccounts) -> None:
 
 
 def report(call: Call, traded: Iterable[Exchange], token_accounts: TokenAccounts) -> None:
-    """Raise Unreadable, with UNKNOWN_EXCHANGE, if one of *traded* under *call* is an exchange."""
+    """Raise Unreadable, with UNKNOWN_EXCHANGE, if one of *traded* was really an exchange.
+
+    It was none if *call* minted or burned shares, or if one side was an NFT.
+
+    traded   what each signer gave and received in *call*
+    """
     # *traded* are no exchanges if shares were minted or burned, or if an NFT was traded.
     traded = [one for one in traded if not is_of_one_piece(one, token_accounts)]
     if traded and not makes_shares(call, traded[0], token_accounts, None):

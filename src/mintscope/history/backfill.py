@@ -115,9 +115,9 @@ class Stage(StrEnum):
 
 
 class Cursor(NamedTuple):
-    """The position in the list of an address's transactions, which is read from the newest on.
+    """The progress of reading the list of an address's transactions, newest first.
 
-    *before* is None at the start of the list, *until* in the first round.
+    *before* is None at the start of the list, and *until* is None in the first round.
     """
 
     address: str

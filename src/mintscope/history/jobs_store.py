@@ -214,7 +214,7 @@ class SqlHistory(SqlStore):
         return await self._write(work)
 
     async def listed(self, mint: Mint, page: backfill.ListPage) -> None:
-        """Store the transactions of *page* that are not stored, and the start of the next page."""
+        """Store the new transactions of *page*, and the place where the next page begins."""
 
         def work(db: Database) -> None:
             mint_id = _begun(db, mint)

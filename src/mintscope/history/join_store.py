@@ -116,7 +116,7 @@ class SqlImports(SqlStore):
         await self._write(work)
 
     async def counts(self, mint: Mint) -> Mapping[Timeframe, backfill.Imported]:
-        """Return the provider and the counts of the candles imported for *mint*, by timeframe."""
+        """Return the numbers of candles imported for *mint*, and their provider, by timeframe."""
         rows = await self._read(lambda db: db.execute(COUNTS, (mint,)))
         return {Timeframe(timeframe): backfill.Imported(*counted) for timeframe, *counted in rows}
 
@@ -436,7 +436,7 @@ class SqlGapMends(SqlStore):
         return None if row is None else _mend(row)
 
     async def put_off(self, gap: Gap, next_at: UnixMs, words: str) -> None:
-        """Record that *gap* waits until *next_at* because of *words*, without a new attempt."""
+        """Record that *gap* waits until *next_at*, with the reason *words*; no attempt was made."""
         await self._note(PUT_OFF, gap, next_at, words)
 
     async def failed(self, gap: Gap, next_at: UnixMs, words: str) -> None:

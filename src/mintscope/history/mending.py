@@ -44,7 +44,10 @@ log = structlog.get_logger()
 
 
 class GapSource(Protocol):
-    """The source of blocks and backfills.  Every method may raise SourceError or CallsSpent."""
+    """Reads the blocks of gaps, and backfills of the tokens that traded in them.
+
+    Every method may raise SourceError or CallsSpent.
+    """
 
     async def traded(self, gap: Gap) -> Collection[Mint]:
         """Return the mints that traded against SOL, USDC or USDT in *gap*.

@@ -64,7 +64,7 @@ log = structlog.get_logger()
 
 
 class BackfillSource(Protocol):
-    """The source of a backfill.  Every method may raise SourceError."""
+    """Estimates and reads backfills.  Every method may raise SourceError."""
 
     async def survey(self, mint: Mint, from_time: UnixS) -> Survey:
         """Return the start, the addresses and the cost of a backfill of *mint*.

@@ -117,7 +117,7 @@ def _add_swaps(
 
 
 class CoverageMetrics:
-    """Exports the coverage counts, for a bounded number of programs."""
+    """Exports the numbers of read and missed exchanges, for a bounded number of programs."""
 
     def __init__(self) -> None:
         self._addresses: set[str] = set()
@@ -249,7 +249,7 @@ class UnreadCounters:
     """Counts the unread calls of a block by kind: program, reason and first bytes of the data."""
 
     def __init__(self, decoded: Decoded, dollars: frozenset[Mint]) -> None:
-        """Count what *decoded*, a block, shows of unread exchanges.
+        """Count the unread exchanges in *decoded*, a block.
 
         These are the quarantined calls, and the swaps of programs that are not in the list of
         DEXes.

@@ -84,7 +84,7 @@ class DecodeWorker:
 
     @property
     def pid(self) -> int | None:
-        """The process id while the process runs."""
+        """The process id of the worker; None if it does not run."""
         return None if self._process is None else self._process.pid
 
     def start(self) -> None:

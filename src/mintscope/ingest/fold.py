@@ -197,7 +197,7 @@ class _Batch:
     async def begin(
         cls, folding: SqlFolding, floor: ports.Floor | None, mints_max: int | None = None
     ) -> "_Batch":
-        """Begin a batch of those of the waiting slots that are on the same day as the first.
+        """Begin a batch of the waiting slots that are on the same day as the first one.
 
         On a new day, mints that have not reached *floor* for `dead_after_days` days are untracked
         in the same batch; none if *floor* is None.

@@ -204,7 +204,10 @@ class Ingest:
             log.info("hole", slot=hole.slot, parent_slot=hole.parent_slot)
 
     async def _expect_same_chain(self) -> None:
-        """Record the chain of the log; raise WrongChain if the source belongs to another chain."""
+        """Raise WrongChain if the log has blocks of another chain than that of the source.
+
+        If the log has no chain yet, store that of the source.
+        """
         genesis_hash = await self.source.genesis_hash()
         if genesis_hash is None:
             return

@@ -72,7 +72,7 @@ class RateWatch:
         self._longest_s: int | None = None  # the largest age while the rate is late
 
     def note(self, header: SlotHeader) -> None:
-        """Export the age of the SOL price in *header*; log when it gets too old, or new again."""
+        """Export the age of the SOL price in *header*; log when the price gets stale, or fresh."""
         self._age.note(header.time, header.sol_usd_time)
         metrics.SOL_RATE_AGE_S.set(self._age.seconds)
         if self._age.is_late:
@@ -93,7 +93,7 @@ DISCRIMINATORS_MAX: Final = 200  # maximum number of labels of the metric of unk
 
 
 class Slots:
-    """Turns the updates of a source into changes of the log."""
+    """Turns the updates of a source into changes of the swap log."""
 
     def __init__(  # noqa: PLR0913 - one argument for each part
         self,

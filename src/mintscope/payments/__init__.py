@@ -1,1 +1,1 @@
-"""Payments over x402: demands for payment, the facilitator, checkout, audits, prices."""
+"""Payments over x402: payment requirements, the facilitator, checkout, audits, prices."""

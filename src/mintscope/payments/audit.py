@@ -80,7 +80,10 @@ class TreasuryHistory(Protocol):
         """
 
     async def recorded(self, signature: Signature) -> bytes | None:
-        """Return the transaction as it was sent; None if it is not found or cannot be read."""
+        """Return the bytes of the transaction, as its sender signed it.
+
+        Return None if it is not found or cannot be read.
+        """
 
     async def finalized_height(self) -> int:
         """Return the height of the newest finalized block."""
@@ -139,7 +142,7 @@ class SoldItem(NamedTuple):
 
     @property
     def name(self) -> Resource:
-        """The resource that was bought; only its path if the exact resource is not known."""
+        """The resource that was bought; only the path of its kind if no more is known."""
         return (
             Resource(self.resource.path)
             if isinstance(self.resource, ResourceKind)
@@ -251,7 +254,7 @@ class AuditBooks(Protocol):
         """
 
     async def walked(self) -> invariants.Walked:
-        """Return the amount of data to check, the end of the last check, and the closed month."""
+        """Return the size of the books, the time of their last full check, and the closed month."""
 
     async def forget_spends(self, *, now: UnixMs, kept_months: int) -> bool:
         """Delete some spends of closed months that are over *kept_months* months before *now*.

@@ -94,7 +94,7 @@ Cause = (
 class PaymentOption(msgspec.Struct, frozen=True, kw_only=True):
     """The ways to pay for a request that was refused.
 
-    requirements      the demands for payment, one for each token that is accepted now; empty: only
+    requirements      the payment requirements, one for each token that is accepted now; empty: only
                       credits are accepted now
     is_for_credits    whether this request can only be paid with credits, at any time
     is_closed         whether sales are closed to everyone: then not even credits can be bought
@@ -106,7 +106,9 @@ class PaymentOption(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CheckoutRefused(Exception):
-    """A request was not answered, and nothing was taken for it, unless *cause* is Unresolved.
+    """A request was refused without an answer.
+
+    It may have cost something only if *cause* is Unresolved.
 
     option       how to pay; None if nothing can be bought now, or if no further payment is due
     failure      the error that a client with a payment would get now; None: none is known

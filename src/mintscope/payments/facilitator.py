@@ -188,8 +188,8 @@ REMOVED: Final = (
 class VerifiedPayment(msgspec.Struct, frozen=True, kw_only=True):
     """A valid payment that this process has not sent.
 
-    mark      a number from the store, which shows later whether payments were changed since the
-              lookup
+    mark      the number of the latest change to any payment's state, when this payment was looked
+              up
     landed    the outcome on chain of a payment whose row was lost; None for a new payment
     """
 
@@ -364,7 +364,7 @@ class Facilitator:
         return why if found is None or is_behind else found
 
     async def may_try(self, address: str, payer: Wallet | None = None) -> bool:
-        """Return whether another failed simulation is allowed, and count it if it is.
+        """Return whether one more simulation may fail, and count it as failed if so.
 
         If `trials` is None, every simulation is allowed.
 

@@ -75,7 +75,7 @@ class PaymentMaintenance:
         self._started_s = self.clock.now() / 1000 - self.clock.monotonic_s()
 
     async def run(self) -> None:
-        """Run until cancelled; log unexpected errors and continue."""
+        """Do the background work until cancelled; log unexpected errors and continue."""
         while True:
             try:
                 async with asyncio.TaskGroup() as tasks:

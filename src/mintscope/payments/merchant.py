@@ -316,7 +316,7 @@ class Merchant:
         return priced
 
     async def quote(self, order: Order) -> Sequence[Requirement]:
-        """Return the demands for payment of *order*, one for each token that has a price now.
+        """Return the payment requirements for *order*, one for each token that has a price now.
 
         A token is left out if the usual network fee is too high for *order*.  The result is empty
         if only credits are accepted, or sales are closed to everyone.

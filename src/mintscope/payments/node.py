@@ -53,7 +53,7 @@ class Status(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class EpochInfo(msgspec.Struct, frozen=True, rename="camel"):
-    """The slot and the block height of the newest block at one commitment."""
+    """The slot and the block height of the newest block at one commitment level."""
 
     absolute_slot: Number
     block_height: Number
@@ -264,7 +264,7 @@ class SimulatedAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PaymentNode:
-    """A client of one endpoint.  Every method raises ChainUnavailable.
+    """Sends JSON-RPC requests to one node.  Every method raises ChainUnavailable.
 
     If the node does not support the level `confirmed`, requests use the level `finalized`.
     """

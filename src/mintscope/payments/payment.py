@@ -150,7 +150,10 @@ Evidence = Landed | Reverted | Dead
 
 
 def weigh(payment: Payment, sighting: Sighting) -> Evidence | None:
-    """Return the evidence that *sighting* gives about *payment*; None if it proves nothing."""
+    """Return the evidence about *payment* in *sighting*, the result of a look at the chain.
+
+    Return None if it proves nothing.
+    """
     match sighting:
         case Landed() | Reverted():
             return sighting

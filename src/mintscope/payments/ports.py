@@ -442,7 +442,10 @@ class Settlement(Protocol):
     """
 
     def offer(self) -> RecentBlockhash | None:
-        """Return a recent blockhash for a 402, None if none is known; make no request."""
+        """Return the blockhash that a 402 offers for signing; None if no recent one is known.
+
+        No request is made.
+        """
 
     async def recent_blockhash(self) -> Hash:
         """Return a confirmed blockhash that payments may use from now on."""

@@ -1,4 +1,4 @@
-"""Caches the price of an accepted token for a minute, and computes the token's own market."""
+"""Caches the price of each accepted token for a minute, and reads the market of a token."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field

@@ -154,7 +154,7 @@ class SolPrice:
     reader: LogReader
 
     async def read(self, now: UnixMs) -> Decimal | None:
-        """Return the last price; None if it is more than an hour old, or unknown."""
+        """Return the last price of SOL; None if it is more than an hour old, or unknown."""
         try:
             async with asyncio.timeout(READ_S):
                 loaded = await self.reader.load(WSOL)
@@ -319,7 +319,7 @@ class RpcReserves:
         self._quotes = dollars | {WSOL}
 
     async def read(self) -> TokenReserves:
-        """Return the total reserves of all the pools.
+        """Return the reserves of the token's pools, added up.
 
         Raises    ChainUnavailable; UnusablePaymentToken if an account is not the expected vault
         """

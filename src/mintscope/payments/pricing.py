@@ -112,7 +112,7 @@ class TokenMarket:
 
 
 def price_of_market(market: TokenMarket, now: UnixMs) -> Quote | Doubt:
-    """Return the lower of the short and the long average, or the reason to doubt the price."""
+    """Return the lower one of two average prices, or the reason to doubt the price."""
     now_s = UnixS(now // 1000)
     # Written so that a NaN becomes a doubt, too.
     if not market.lag_s <= LAG_S_MAX:
@@ -281,7 +281,7 @@ def worth_of_atoms(atoms: int, quote: Quote, *, decimals: int) -> int:
 
 
 class PriceList(msgspec.Struct, frozen=True, kw_only=True):
-    """All prices at one quote, so that the price list and each demand for payment agree.
+    """All prices at one quote, so that the price list and each payment requirement agree.
 
     sol_usd          the price of SOL, to value network fees; None if it is unknown
     fee_share_max    the greatest share of a request's price that its network fee may cost

@@ -120,7 +120,7 @@ class Secrets:
         return (*self.newer, self)
 
     def at(self, now: UnixMs) -> "Secrets":
-        """Return the set of keys that is in use at the time *now*."""
+        """Return the set of keys with which this service signs at the time *now*."""
         return next((each for each in self.newer if each.since <= now), self)
 
     def in_force(self, now: UnixMs) -> "Sequence[Secrets]":
@@ -228,10 +228,10 @@ class Reconciler:
     on_unreadable: Alarm
 
     async def run(self, pause: Pause, on_trouble: Callable[[Exception], None]) -> None:
-        """Reconcile until cancelled; continue after errors of the store and the chain.
+        """Check payments that are not final until cancelled; continue after errors.
 
         pause         waits for a number of seconds
-        on_trouble    called with each of these errors
+        on_trouble    called with each error of the store and of the chain
         """
         while True:
             try:

@@ -87,7 +87,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     accounts    payments into these accounts match, and payments whose credits they now hold
     hint        the last eight characters of a credit token, whose account counts like one of
                 *accounts*; None: no token
-    limit       the most payments, and the most orphans, that are returned; the newest ones are
+    limit       only the newest *limit* payments, and the newest *limit* orphans, are found
     """
 
     signatures: Sequence[Signature] = ()

@@ -151,7 +151,10 @@ class RpcSettlement:
         return Pace(min(max(seconds / slots, SLOT_S_MIN), SLOT_S_MAX), seconds)
 
     def offer(self) -> RecentBlockhash | None:
-        """Return a recent blockhash for a 402, None if none is known; make no request."""
+        """Return the blockhash that a 402 offers for signing; None if no recent one is known.
+
+        No request is made.
+        """
         return self._recents.young(
             now_s=self._clock.monotonic_s(),
             slot_s=self.slot_s(),
@@ -369,7 +372,7 @@ class RpcSettlement:
         return dict(zip(signatures, answered(said, or_else=None), strict=True))
 
     async def recorded(self, signature: Signature) -> bytes | None:
-        """Return the confirmed transaction as it was sent.
+        """Return the bytes of a confirmed transaction, as its sender signed it.
 
         Return None if it is not found, is not confirmed, or cannot be read.
         """

@@ -1,7 +1,7 @@
 """Limits on simulations of payments that fail, by sender.
 
 The node simulates a payment before it is known to be valid, and payers can be invented.  So the
-failed trials of all clients in a minute are limited; the limit has three parts:
+failed simulations (trials) of all clients in a minute are limited; the limit has three parts:
 
     all       a half, for anyone; one network can use at most a tenth of all trials, or
               NETWORK_COUNT_MIN if that is more
@@ -39,7 +39,7 @@ class Buyers(Protocol):
         """Return whether the wallet ever made a payment that was issued."""
 
     async def has_bought_from(self, address: str) -> bool:
-        """Return whether this client's IP address ever made a payment that was issued."""
+        """Return whether a client with this IP address ever made a payment that was issued."""
 
 
 class Networks(NamedTuple):
@@ -129,7 +129,7 @@ class Trials:
         return None
 
     async def _kept(self, address: str, payer: Wallet | None) -> Sequence[Windows]:
-        """Return the limits reserved for buyers and others that a trial may use, in that order."""
+        """Return the limits that are reserved for buyers and others, for one simulation."""
         if not self._keeps_some:
             return []
         found = list[Windows]()

@@ -84,9 +84,9 @@ class Source(Protocol):
     def updates(self, after: Tip | None) -> AsyncIterator[Update]:
         """Yield the updates that follow *after*, oldest first; None: from the source's start.
 
-        The updates of files end after the last file; the updates of a live source never end.
-        If the chain forked below *after*, the source yields the replacing block, whose parent
-        shows the consumer which blocks have died.
+        The updates of files end after the last file; the updates of a live source never end.  If
+        the chain forked below *after*, the source yields the replacing block, whose parent shows
+        the consumer which blocks were abandoned.
         """
 
 

@@ -130,7 +130,7 @@ Settled: TypeAlias = tuple[Position | None, Position | None]
 
 
 class Fate(Enum):
-    """The outcome for a block: final, dead, or not known yet."""
+    """The fate of a block: final, abandoned by the chain, or not known yet."""
 
     FINAL = auto()
     DEAD = auto()
@@ -184,7 +184,7 @@ class Finality:
         self._undecided = 0
 
     def commitment(self, slot: Slot) -> Commitment:
-        """Return the commitment for a request of *slot*: `finalized` for final slots only."""
+        """Return the commitment level at which to request *slot*: `finalized` if it is final."""
         return Commitment.FINALIZED if slot <= self._head else Commitment.CONFIRMED
 
     def note_delivered(self) -> None:
@@ -234,7 +234,10 @@ class Finality:
         return final, run[count] if is_next_dead else None
 
     async def fate(self, position: Position) -> Fate:
-        """Return the fate of the block at *position*, not above the newest final slot."""
+        """Return the fate of the block at *position*: final, abandoned, or not known yet.
+
+        Its slot must not be above the newest final slot.
+        """
         header = await self.rpc.header(position.slot, Commitment.FINALIZED)
         if isinstance(header, Missing):
             return FATES[header.absence]

@@ -39,7 +39,7 @@ class Behind(msgspec.Struct, frozen=True):
 
 
 class Finality(msgspec.Struct, frozen=True):
-    """How a cluster makes blocks final, and with what delay, as one node reports it."""
+    """The finality of a cluster and its delay, as one node reports them."""
 
     alpenglow: bool | None  # whether the cluster has migrated to it; None: unknown
     behind: Behind | None  # the measured delay; None until there is a measurement

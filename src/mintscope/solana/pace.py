@@ -55,9 +55,10 @@ class PaceMeter:
             self.note(slot, time)
 
     def note(self, slot: Slot, time: UnixS) -> None:
-        """Use the block time of *slot* for the pace, and discard the times of this and later slots.
+        """Use the block time of *slot* for the pace.
 
-        Those belong to blocks that the chain has abandoned.
+        Times of this and later slots that were recorded before are discarded, because the chain has
+        abandoned their blocks.
         """
         marks = self._marks
         while marks and marks[-1][0] >= slot:

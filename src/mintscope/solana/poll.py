@@ -59,7 +59,7 @@ class Poller:
                 return None
 
     async def updates(self, after: Tip | None) -> AsyncGenerator[Update, None]:
-        """Yield blocks in order, and finality and gaps; never end.
+        """Yield blocks in order, reports of final blocks, and gaps; never end.
 
         Raises RpcRefused if the node refuses the first requests, and OtherChain if the node follows
         another cluster.  Later failures are logged, and the requests are repeated.
@@ -104,9 +104,10 @@ class Poller:
                 await patience.wait(failure)
 
     async def _locate(self, after: Tip | None) -> tuple[Lineage, Gap | None]:
-        """Return the lineage that continues after the block *after*, and the gap before it.
+        """Return the lineage that continues after the block *after*, and the gap of skipped slots.
 
-        The gap has the slots that are skipped because *after* is too old; None if none are skipped.
+        The slots after *after* are skipped if there are too many; the gap is None if none are
+        skipped.
         """
         head = (await self.rpc.head(Commitment.CONFIRMED)).slot
         if after is None:

@@ -364,7 +364,10 @@ class Walk:
         return self._window.task(self._window.lowest_slot).done()
 
     def _drop_proven(self) -> None:
-        """Drop the requests for slots that the block after the newest delivered one shows empty."""
+        """Drop the requests for slots that have no block, as a received block shows.
+
+        That block is the next one after the newest delivered block.
+        """
         child = self._window.child_of(self._lineage.tip.slot)
         if child is None or self._lineage.judge(child) is not Fit.FOLLOWS:
             return

@@ -19,9 +19,9 @@ BYTES_MAX: Final = 128 * 1024 * 1024
 
 @dataclass(eq=False, repr=False)
 class Window:
-    """Requests for blocks under way, and blocks that wait for one at a lower slot.
+    """Block requests under way, and received blocks that wait for a block at a lower slot.
 
-    size        limit of both together
+    size        the most slots in the window, requested and received ones together
     bytes_max   limit of the bytes of all blocks in the window; an open request counts like the
                 largest recent block, and one request is always allowed
     """

@@ -71,7 +71,7 @@ class RefusalReason(StrEnum):
 
     @property
     def official(self) -> str:
-        """The x402 code, or our own if x402 has none."""
+        """The x402 error code of this reason, or the service's own if x402 has none."""
         return _OFFICIAL.get(self, self.value)
 
 
@@ -191,7 +191,7 @@ class Terms:
         return self.token_account(self.pay_to_key)
 
     def token_account(self, owner: Pubkey) -> Pubkey:
-        """Return the account of *owner* for the token of these terms."""
+        """Return the token account of *owner* for the mint in these terms."""
         program = Pubkey.from_string(self.token_program)
         return get_associated_token_address(owner, self.asset_key, program)
 
@@ -212,7 +212,7 @@ class RecentBlockhash(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Requirement(msgspec.Struct, frozen=True, kw_only=True):
-    """A demand for payment.
+    """A payment requirement: the terms on which a client may pay for a resource.
 
     amount           the atoms to pay, neither more nor fewer
     memo             the signed quote that must come with the payment; see the module `memo`
@@ -327,7 +327,7 @@ def find_version(transaction: bytes) -> int | None:
 
 
 def open_envelope(transaction: bytes) -> Envelope | Refused:
-    """Return the envelope of *transaction*, which may be any bytes, or the refusal."""
+    """Return *transaction*, which may be any bytes, as an Envelope, or the reason to refuse it."""
     # Before the length is checked and the bytes are parsed: a transaction of version 1 may be
     # longer, and solders cannot parse it.
     version = find_version(transaction)

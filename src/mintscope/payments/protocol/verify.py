@@ -62,7 +62,7 @@ _TRANSFER_ACCOUNTS: Final = 4
 
 
 class Verified(msgspec.Struct, frozen=True, kw_only=True):
-    """A payment that would meet the demand exactly if it landed.
+    """A payment that would pay exactly the amount that was asked for, if it landed.
 
     source           the payer's token account
     fee_lamports     upper bound for our network fee

@@ -236,7 +236,7 @@ class Walk:
         self.months = closing.ClosedMonths(db, rows_a_part=rows_a_part)
 
     def read(self) -> Walked:
-        """Return the amount of data to check, the end of the last check, and the closed month."""
+        """Return the size of the books, the time of their last full check, and the closed month."""
         at = self._at()
         last = closing.last_close(self._db)
         return Walked(

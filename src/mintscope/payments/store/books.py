@@ -1,4 +1,4 @@
-"""Books, orphans and hourly figures in SQL."""
+"""Stores the payment books, orphans and hourly values in SQL."""
 
 import asyncio
 from collections import defaultdict
@@ -188,7 +188,7 @@ FUND: Final = "SELECT lamports FROM fee_fund"
 
 
 class SqlPaymentBooks:
-    """Implements every port of the payment books; runs one job at a time, in a thread."""
+    """Stores the payment books in SQL; runs one job at a time, in a thread."""
 
     def __init__(
         self, database: Database, *, is_auditor: Callable[[], bool] = lambda: True
@@ -211,7 +211,7 @@ class SqlPaymentBooks:
         return await self._run(lambda: self._walk.step(now, begins=begins))
 
     async def walked(self) -> invariants.Walked:
-        """Return the amount of data to check, the end of the last check, and the closed month."""
+        """Return the size of the books, the time of their last full check, and the closed month."""
         return await self._run(self._walk.read)
 
     async def forget_spends(self, *, now: UnixMs, kept_months: int) -> bool:
@@ -307,7 +307,7 @@ class SqlPaymentBooks:
         return lamports
 
     async def fees_at_risk(self, *, now: UnixMs) -> FeesAtRisk:
-        """Return the fees that all payers burned in the last hour, or still put at risk."""
+        """Return the network fees of payments that reverted in the last hour, or are pending."""
         return await self._run(lambda: purchases.Budgets(self._db).fees_at_risk(now))
 
     async def pending(self) -> tuple[int, UnixMs | None]:
@@ -520,7 +520,7 @@ SINCE: Final = "SELECT series, hour, value FROM operation_hour WHERE hour >= ?"
 
 
 class SqlHourRows:
-    """Stores the hourly figures of the service, inside one transaction."""
+    """Stores hourly values of the service, each under the name of a series, in one transaction."""
 
     def __init__(self, db: Database) -> None:
         self._db = db

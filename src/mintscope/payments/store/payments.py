@@ -367,7 +367,7 @@ class SqlPaymentStore:
         return await self._look(lambda table: table.budgets.has_bought(payer))
 
     async def has_bought_from(self, address: str) -> bool:
-        """Return whether this client's IP address ever made a payment that was issued."""
+        """Return whether a client with this IP address ever made a payment that was issued."""
         return await self._look(lambda table: table.budgets.has_bought_from(address))
 
     async def find_purchase(self, signature: Signature) -> Purchased | None:
@@ -453,7 +453,10 @@ class SqlPaymentStore:
         return outcomes
 
     def _attempt(self, job: Job) -> Any:
-        """Do *job*, or undo only this job and return its error; raise errors of the whole store."""
+        """Run *job*; if it fails, undo its changes and return its error.
+
+        Errors of the whole store are raised.
+        """
         try:
             with self._writing.savepoint():
                 return job()

@@ -358,7 +358,7 @@ def search(db: Database, wanted: Wanted) -> Kept:
 
 
 def newest(state: State | None) -> str:
-    """Return the statement for the newest payments in *state* (None: any).
+    """Return the SQL statement that finds the newest payments in *state* (None: any).
 
     Its parameters are a time, a signature and the limit.  It finds payments that began before the
     time, and those that began at the time and have a lower signature.
@@ -466,7 +466,7 @@ class Budgets:
         self._db = db
 
     def find_objection(self, pending: ports.PendingPayment) -> ports.Objection | None:
-        """Return the reason why the payment may not begin now; None if it may begin."""
+        """Return the reason why a payment may not be stored as pending now; None if it may."""
         payment = pending.payment
         if self._db.execute(SALES_ARE_CLOSED).get:
             return ports.SALES_CLOSED
@@ -486,7 +486,7 @@ class Budgets:
         return None if is_allowed else ports.SALES_CLOSED
 
     def fees_at_risk(self, now: UnixMs) -> ports.FeesAtRisk:
-        """Return the fees that all payers burned in the last hour, or still put at risk."""
+        """Return the network fees of payments that reverted in the last hour, or are pending."""
         return ports.FeesAtRisk(*self._db.execute(FEES_AT_RISK, (now - HOUR_MS, now - DAY_MS)).get)
 
     def is_key_taken(self, key_hash: CredentialHash) -> bool:
@@ -498,7 +498,7 @@ class Budgets:
         return bool(self._db.execute(HAS_BOUGHT, (payer,)).get)
 
     def has_bought_from(self, address: str) -> bool:
-        """Return whether this client's IP address ever made a payment that was issued."""
+        """Return whether a client with this IP address ever made a payment that was issued."""
         return bool(self._db.execute(HAS_BOUGHT_FROM, (address,)).get)
 
     def take_fee(self, pending: ports.PendingPayment) -> bool:

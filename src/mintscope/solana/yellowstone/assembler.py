@@ -319,7 +319,10 @@ class Assembler:
             self._forget(held.pop(0))
 
     def _begin(self, slot: Slot) -> bool:
-        """Record that *slot* has begun, and buffer complete blocks; return whether one was."""
+        """Record that *slot* has begun, and buffer complete blocks.
+
+        Return whether there was a complete block.
+        """
         self._begun = max(self._begun, slot)
         return self._close()
 

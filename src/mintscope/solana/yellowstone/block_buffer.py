@@ -35,9 +35,9 @@ class BlockBuffer:
         self._session_after = Slot(-1)
 
     def add(self, block: Block, size: int) -> bool:
-        """Add *block* of *size* bytes, and drop the blocks that *block* proves to be dead.
+        """Add *block* of *size* bytes, and drop the blocks that it proves to be abandoned.
 
-        Return False if *block* is already stored, or if a stored block proves that it is dead.
+        Return False if *block* is already stored, or if a stored block proves that it is abandoned.
         """
         # A block that is not an ancestor of a stored block above it has died: it is dropped, or not
         # added.
@@ -59,7 +59,7 @@ class BlockBuffer:
         return True
 
     def contradict(self, block: Block) -> None:
-        """Drop the blocks that *block*, which a node has returned, proves to be dead."""
+        """Drop the blocks that *block*, returned by a node, proves to be abandoned by the chain."""
         held = self._held.get(block.slot)
         if held is None or held.block.blockhash != block.blockhash:
             self._drop_between(block)

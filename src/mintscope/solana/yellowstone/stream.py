@@ -337,7 +337,7 @@ class StreamedNode:
         return await self._repairer.genesis_hash()
 
     async def pace(self) -> Pace | None:
-        """Return the pace of the chain; None if the repairer does not know it."""
+        """Return the pace of the chain; None if the JSON-RPC node does not know it."""
         return await self._repairer.pace()
 
     async def blocks(self, *, first: Slot, last: Slot, commitment: Commitment) -> list[Slot]:
@@ -428,7 +428,7 @@ class GeyserSource:
         return await Poller(self.repairer, self.polling, clock=self.clock).genesis_hash()
 
     async def updates(self, after: Tip | None) -> AsyncGenerator[Update, None]:
-        """Yield blocks in order, and finality and gaps; never end.
+        """Yield blocks in order, reports of final blocks, and gaps; never end.
 
         Raises RpcRefused if the JSON-RPC node refuses the first requests, and OtherChain if it
         follows another cluster.  Later failures are logged, and the requests are repeated.

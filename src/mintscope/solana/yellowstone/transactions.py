@@ -140,7 +140,7 @@ class PlausibleSlots:
         self._head, self._asked_at_s = head, self._clock.monotonic_s()
 
     def allows(self, update: geyser_pb2.SubscribeUpdate) -> bool:
-        """Return whether the slot of *update* is plausible; True if *update* has no slot."""
+        """Return whether the chain can have reached the slot of *update*; without a slot, True."""
         slot = slot_of(update)
         if self._head is None:
             return slot < ABSURD
