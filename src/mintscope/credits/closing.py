@@ -197,7 +197,7 @@ def chained(before: bytes, kind: str, rows: Iterable[Sequence[object]]) -> bytes
     """Return the hash of the last of *rows*; each hash includes the one before it.
 
     before   the hash before the first of *rows*; the result if there are no rows
-    kind     what the rows describe: balance, key or month
+    kind     the kind of the rows: balance, key or month
     """
     for row in rows:
         before = sha256(before + f"{kind}:{','.join(map(str, row))}".encode()).digest()
@@ -300,7 +300,7 @@ class ClosedMonths:
         ]
 
     def compare_keys(self, at: At) -> list[Violation]:
-        """Hash the next API keys of a closed month; after the last one, check the month's hash.
+        """Hash the rows of the next API keys of a month; after the last, check the month's hash.
 
         After the hash was checked, continue with the next closed month.  Return the violations.
         """

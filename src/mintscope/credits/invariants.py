@@ -72,7 +72,7 @@ class Walked(msgspec.Struct, frozen=True):
 
 
 class Checked(msgspec.Struct, frozen=True):
-    """The violations that a check found, and the number of the newest entry when it began."""
+    """The violations found by a check, and the number of the newest journal entry at its start."""
 
     violations: Sequence[Violation]
     entry_mark: int

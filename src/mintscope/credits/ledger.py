@@ -73,10 +73,10 @@ class DayUse(msgspec.Struct, frozen=True, gc=False):
 
 
 class Statement(msgspec.Struct, frozen=True, gc=False):
-    """The credits that an account received and spent, all read at one moment.
+    """The balance, the spent credits and the newest entries of an account, read at one moment.
 
-    spent      all credits spent on requests, including credits that were given back; the latter
-               are also in *entries*, as reversals
+    spent      all credits spent on requests, including credits that were given back; the latter are
+               also in *entries*, as reversals
     entries    the newest STATEMENT_LINES entries other than spends, newest first
     days       the newest STATEMENT_DAYS days with spends or reversals, newest first
     """
@@ -117,7 +117,7 @@ class CreditLedger(Protocol):
         """Return the credits that the account has."""
 
     async def statement(self, account: CreditAccount) -> Statement:
-        """Return the credits that *account* received and spent."""
+        """Return the balance, the spent credits and the newest entries of *account*."""
 
     async def expect_writable(self) -> None:
         """Test whether the store can write durably; raise ServiceUnavailable if it cannot."""

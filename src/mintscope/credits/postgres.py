@@ -425,7 +425,7 @@ class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
             self._clear_up(at)
 
     def _note_given_back(self) -> None:
-        """Note which debits of this process other processes have given back."""
+        """Note the debits of this process that other processes have given back."""
         if not self._taken:
             return
         for (batch,) in self._db.execute(TAKEN_BACK, ([*self._taken],)):

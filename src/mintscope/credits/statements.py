@@ -495,7 +495,7 @@ class CreditTables(ABC, Generic[Db]):
         return summary_of(self._db, account)
 
     def statement(self, account: CreditAccount) -> Statement:
-        """Return the credits that *account* received and spent, all read at one moment."""
+        """Return the balance, the spent credits and the newest entries, read at one moment."""
         with self._snapshot():
             balance = self.balance(account)
             received = int(self._db.execute(RECEIVED, (account,)).get)

@@ -175,7 +175,7 @@ class GroupCreditLedger:
         return None if left is None or left >= credit_count else ledger.CapReached(month)
 
     async def statement(self, account: CreditAccount) -> ledger.Statement:
-        """Return the credits that *account* received and spent."""
+        """Return the balance, the spent credits and the newest entries of *account*."""
         return await self._read(lambda book: book.statement(account))
 
     async def expect_writable(self) -> None:
@@ -289,7 +289,7 @@ class GroupCreditLedger:
     def _give_back(self) -> None:
         """Commit the reversals of all owed credits; if this fails, they remain owed.
 
-        Also record which stream minutes were sent, and which batches of debits were answered.
+        Also record the sent stream minutes, and the answered batches of debits.
         """
         # The event loop may append to each deque meanwhile, so only its present items are taken.
         if self._sent:

@@ -217,7 +217,7 @@ NO_PROGRAM: Final = "unknown"
 def decode_block(
     transactions: Iterable[Transaction | UnreadableTransaction], roles: Roles = KNOWN
 ) -> Decoded:
-    """Return the swaps of *transactions*, in order, and what could not be read.
+    """Return the swaps of *transactions*, in order, and the transactions and calls left unread.
 
     A transaction or a call that cannot be read is quarantined, and no error is raised.
 

@@ -142,7 +142,7 @@ class Unlisted(NamedTuple):
 
 
 class Decoded(NamedTuple):
-    """The results of one transaction, or of a block, in order."""
+    """The swaps of a transaction or a block, in order, and its unread transactions and calls."""
 
     swaps: list[Swap]
     quarantined: list[Quarantined]

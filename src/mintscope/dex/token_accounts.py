@@ -299,7 +299,7 @@ class TokenAccounts:
         return self._moving
 
     def touches(self) -> Counter[int]:
-        """Return the number of instructions of the token programs that name each account."""
+        """Return the number of token program instructions that use each account, by its index."""
         if self._touches is None:
             self._touches = Counter(
                 account for token in self.token_instructions() for account in set(token.accounts)

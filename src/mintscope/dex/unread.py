@@ -91,7 +91,10 @@ def moved_of(exchanges: Iterable[Exchange]) -> Moved | None:
 
 
 def moved_by(call: Call, token_accounts: TokenAccounts) -> Moved | None:
-    """Return the SOL or dollars that the unreadable *call* exchanged; None if unknown."""
+    """Return the SOL or dollar tokens that *call* exchanged; None if this is unknown.
+
+    Used for a call that cannot be read.
+    """
     try:
         moved = moved_of(exchanges_of(moves(call, token_accounts)).values())
         return moved or moved_of(_exchanged(call, token_accounts))
@@ -228,7 +231,7 @@ def report(call: Call, traded: Iterable[Exchange], token_accounts: TokenAccounts
 
     It was none if *call* minted or burned shares, or if one side was an NFT.
 
-    traded   what each signer gave and received in *call*
+    traded   the apparent exchanges of signers in *call*
     """
     # *traded* are no exchanges if shares were minted or burned, or if an NFT was traded.
     traded = [one for one in traded if not is_of_one_piece(one, token_accounts)]

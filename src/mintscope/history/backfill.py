@@ -444,7 +444,7 @@ class CannotImport(ValueError):
 
 
 class Imported(msgspec.Struct, frozen=True):
-    """The counts of imported candles of a timeframe, and their provider."""
+    """The numbers of imported candles of a timeframe, and their provider."""
 
     provider: str  # if there are several, the last one by name
     candles: int  # number of imported candles in the series
@@ -505,7 +505,7 @@ class NotMendable(SourceError):
 
 
 class CallsSpent(SourceError):
-    """All requests that gaps may use in this UTC day are used up."""
+    """The limit of requests for gaps in this UTC day is reached."""
 
 
 class MendPlan(NamedTuple):
@@ -531,7 +531,7 @@ class GapMend(NamedTuple):
 
 
 class GapCounts(NamedTuple):
-    """The number of open gaps, and how many of these are given up."""
+    """The number of open gaps, and the number of those that are given up."""
 
     open: int
     given_up: int

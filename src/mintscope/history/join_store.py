@@ -447,11 +447,11 @@ class SqlGapMends(SqlStore):
         await self._note(FAILED, gap, next_at, words)
 
     async def give_up(self, gap: Gap, at: UnixMs, words: str) -> None:
-        """Record that *gap* is given up at *at*; *words* says why the last attempt failed."""
+        """Record that *gap* is given up at *at*, with *words*, the error of the last attempt."""
         await self._note(GIVE_UP, gap, at, words)
 
     async def counts(self) -> backfill.GapCounts:
-        """Return the number of open gaps, and how many of these are given up."""
+        """Return the number of open gaps, and the number of those that are given up."""
         count, given_up = await self._read(lambda db: db.execute(MENDING_COUNTS).get)
         return backfill.GapCounts(count, given_up)
 
@@ -460,7 +460,7 @@ class SqlGapMends(SqlStore):
         return await self._read(lambda db: [_mend(row) for row in db.execute(NEWEST, (limit,))])
 
     async def take_calls(self, day: int, wanted: int, calls_max: int) -> int:
-        """Reserve up to *wanted* requests to the node for *day*; return how many were reserved.
+        """Reserve up to *wanted* requests to the node for *day*; return the reserved number.
 
         day         UTC days since 1970-01-01
         calls_max   the most requests of a day, for all gaps and tokens together

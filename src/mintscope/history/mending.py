@@ -126,7 +126,7 @@ class GapMending:
     pause: Pause = asyncio.sleep
 
     async def run(self) -> None:
-        """Count and mend gaps until cancelled."""
+        """Mend gaps, and export their numbers, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             for step in (self.count, self.mend_one):
                 tasks.create_task(forever(step, self.pause, LOOK_S, "gaps cannot be read"))

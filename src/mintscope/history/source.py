@@ -82,7 +82,7 @@ class PacedNode(rpc.Rpc):
         return await self.slot(rpc.Commitment.FINALIZED)
 
     async def reaches_back_to(self) -> UnixS | None:
-        """Return the time of the oldest block of the node; None if the node does not know it."""
+        """Return the time of the oldest block that the node has; None if it does not know it."""
         return await self.block_time(await self.first_available())
 
     async def lines(
@@ -124,7 +124,7 @@ class PacedNode(rpc.Rpc):
         return None if entry is None else read_transaction(msgspec.json.encode(entry), 0)
 
     async def positions(self, slot: Slot) -> Mapping[Signature, int]:
-        """Return by signature the index of each transaction in the block at *slot*.
+        """Return the index of each transaction in the block at *slot*, by signature.
 
         The result is empty if the node does not have the block.
         """

@@ -197,7 +197,7 @@ class _WorkerLink:
     def put(self, place: int, form: str, parts: Sequence[memoryview]) -> AskedBlock:
         """Copy the *parts* of a block to *place* in shared memory; return the decoding request.
 
-        form    how the worker must parse the parts; the request lacks it if they do not fit in
+        form    the format of the parts; the request has none if the parts do not fit
         """
         begin = end = place * PLACE_BYTES
         ends = []

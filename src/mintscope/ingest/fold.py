@@ -146,6 +146,7 @@ async def fold_once(
     """Fold one batch of final slots; return False if no final slot waits.
 
     floor       volume and trades at which a mint becomes tracked; None: only listed mints are
+                tracked
     mints_max   mints of one batch at most; None: no limit
     """
     folding = await store.fold(SLOTS_MIN)

@@ -65,7 +65,7 @@ class Pegs:
 
 
 class RateWatch:
-    """Exports the age of the rate of SOL in US dollars, and logs if the rate is missing."""
+    """Exports the age of the SOL price in US dollars, and logs if the price is missing."""
 
     def __init__(self) -> None:
         self._age = RateAge()

@@ -58,7 +58,7 @@ class Arrivals(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TreasuryHistory(Protocol):
-    """The treasury's transactions on chain.
+    """Reads the treasury's transactions on chain.
 
     Every method raises ChainUnavailable, and ends within its own time limit.
     """
@@ -73,7 +73,7 @@ class TreasuryHistory(Protocol):
         """
 
     async def sponsored(self, signatures: Sequence[Signature]) -> Mapping[Signature, bool | None]:
-        """Return, for each of *signatures*, whether it is a payment to us whose fee we pay.
+        """Return, for each signature, whether it is a payment to this service, which pays the fee.
 
         The value is None if this is unknown, because the node does not answer or does not have the
         transaction, or because the transaction cannot be read.
@@ -198,14 +198,14 @@ class TreasuryBooks(Protocol):
     async def scan(self, scope: ScanScope, asset: Mint | None = None) -> Scan | None:
         """Return the progress of a scan of the treasury's history; None if it has not begun.
 
-        scope    which of the scans
+        scope    the scan of the new transactions, or of the whole history
         asset    the token of the scanned treasury account; None: the payment token
         """
 
     async def keep_scan(self, scope: ScanScope, scan: Scan, asset: Mint | None = None) -> None:
         """Store *scan* as the progress of a scan of the treasury's history.
 
-        scope    which of the scans
+        scope    the scan of the new transactions, or of the whole history
         asset    the token of the scanned treasury account; None: the payment token
         """
 
@@ -237,7 +237,7 @@ class AuditBooks(Protocol):
     """Checks the books, deletes old spends of credits, and stops sales."""
 
     async def check(self, *, after_entry: int | None) -> invariants.Checked:
-        """Return the violations among doubts and new entries, and the number of the newest entry.
+        """Return violations among doubts and new journal entries, and the newest entry's number.
 
         New entries of the journal are checked with their payments and balances.  If very many are
         new, or if it is not known which are new, only `prove` checks them.
@@ -473,7 +473,7 @@ class Auditor:
         scan: Scan,
         violations: list[invariants.Violation],
     ) -> None:
-        """Compare up to PAGES_MAX pages of a scan with the books; store how far the scan has come.
+        """Compare up to PAGES_MAX pages of a scan with the books; store the progress of the scan.
 
         Add the violations to *violations*.
         """

@@ -350,7 +350,7 @@ class Merchant:
         return sign_receipt(secrets.receipt, payment, origin=self.origin, network=network)
 
     def receipt_keys(self) -> Sequence[bytes]:
-        """Return the public keys for signed receipts, newest first, 32 bytes each."""
+        """Return the public keys that verify signed receipts, newest first, 32 bytes each."""
         return [public_key(each.receipt) for each in self.facilitator.secrets.all()]
 
     def distrust_prices(self) -> None:

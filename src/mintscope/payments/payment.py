@@ -49,7 +49,7 @@ class PaidReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewToken(msgspec.Struct, frozen=True, kw_only=True):
-    """Credits on a new credit token, whose text is derived and never stored."""
+    """A purchase of credits on a new credit token, whose text is derived and never stored."""
 
     credits: int
     token_hash: CredentialHash
@@ -57,7 +57,7 @@ class NewToken(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TopUp(msgspec.Struct, frozen=True, kw_only=True):
-    """Credits on an existing credit token, or in the account of a user."""
+    """A purchase of credits for an existing credit token, or for the account of a user."""
 
     credits: int
     account: CreditAccount

@@ -107,7 +107,7 @@ _PYTH: Final = msgspec.json.Decoder(_Pyth)
 
 
 class FeedPrice:
-    """A PriceSource that reads a URL with the API of Pyth's Hermes."""
+    """A price source that reads a token's price from a Hermes server of Pyth."""
 
     def __init__(self, url: str, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self._url = url

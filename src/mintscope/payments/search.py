@@ -176,7 +176,10 @@ def chain_says(sighting: Sighting | None, why_not: str) -> str:
 
 
 def advise(payment: KeptPayment, sighting: Sighting | None, now: UnixMs) -> Advice:
-    """Return the advice for a payment with a row; *sighting* is None if no node has answered."""
+    """Return advice on a stored payment, for the operator and for the customer.
+
+    sighting    the outcome of the payment on chain; None: no node has answered
+    """
     holder = payment.holder
     return _advice(
         _kind_of(payment, sighting, now),
@@ -188,7 +191,7 @@ def advise(payment: KeptPayment, sighting: Sighting | None, now: UnixMs) -> Advi
 
 
 def advise_orphan(orphan: KeptOrphan) -> Advice:
-    """Return the advice for a payment that an audit found on chain without a row."""
+    """Return advice on a payment that an audit found on chain without a row."""
     kind = "no_quote" if orphan.bought is None else "lost_row"
     if orphan.note is not None:
         kind = "settled_by_hand"
@@ -196,7 +199,10 @@ def advise_orphan(orphan: KeptOrphan) -> Advice:
 
 
 def advise_unknown(signature: Signature, seen: Seen | None) -> Advice:
-    """Return the advice for a signature without a row; *seen* is None if no node has answered."""
+    """Return advice on a signature of which no payment is stored.
+
+    seen    the transaction as a node reports it; None: no node has answered
+    """
     match None if seen is None else seen.sighting:
         case None:
             return _advice("not_asked", signature)

@@ -75,7 +75,9 @@ async def _none_followed() -> int:
 
 
 class RpcSettlement:
-    """Implements Settlement, PaymentChain and TreasuryHistory; used in one event loop.
+    """Simulates, sends and watches payments over JSON-RPC; used in one event loop.
+
+    Implements Settlement, PaymentChain and TreasuryHistory.
 
     terms            the terms of every accepted token, the payment token's first
     pace             returns the pace of the chain that another source has measured; None: no source
@@ -279,7 +281,7 @@ class RpcSettlement:
         return self._clock.monotonic_s() - self._seen_at_s <= BLOCKHASH_BLOCKS * self.slot_s()
 
     async def broadcast(self, signed: Signed) -> None:
-        """Send the transaction to the leaders, through the node."""
+        """Send the transaction through the node to the validators that produce the next blocks."""
         await self._node.send(signed.wire)
 
     async def wait(self, signature: Signature, *, patience_s: float) -> Sighting:
@@ -362,7 +364,7 @@ class RpcSettlement:
         )
 
     async def sponsored(self, signatures: Sequence[Signature]) -> Mapping[Signature, bool | None]:
-        """Return, for each of *signatures*, whether it is a payment to us whose fee we pay.
+        """Return, for each signature, whether it is a payment to this service, which pays the fee.
 
         The value is None if this is unknown.  Raises ChainUnavailable if every request failed.
         """

@@ -36,10 +36,10 @@ class Buyers(Protocol):
     """Looks up earlier buyers.  Raises ServiceUnavailable if the store does not answer."""
 
     async def has_bought(self, payer: Wallet) -> bool:
-        """Return whether the wallet ever made a payment that was issued."""
+        """Return whether *payer* ever made a payment whose purchase was delivered."""
 
     async def has_bought_from(self, address: str) -> bool:
-        """Return whether a client with this IP address ever made a payment that was issued."""
+        """Return whether a client at *address* ever made a payment whose purchase was delivered."""
 
 
 class Networks(NamedTuple):

@@ -46,7 +46,7 @@ class Finality(msgspec.Struct, frozen=True):
 
 
 class FinalityMeter:
-    """Measures how long slots take from confirmed to final, by a monotonic clock."""
+    """Measures the time that slots take from confirmed to final, by a monotonic clock."""
 
     def __init__(self) -> None:
         self._marks: deque[tuple[Slot, float]] = deque()

@@ -44,7 +44,7 @@ class Poller:
     meter: FinalityMeter = field(default_factory=FinalityMeter)
 
     async def genesis_hash(self) -> str | None:
-        """Return the genesis hash of the node, or None if the node refuses the request.
+        """Return the genesis hash of the node's chain, or None if the node refuses the request.
 
         Wait while the node is unreachable.
         """

@@ -173,7 +173,7 @@ class Head(NamedTuple):
 
 
 class Rpc:
-    """A client of one endpoint, and a context manager that closes its connections.
+    """A client of one JSON-RPC node, and a context manager that closes its connections.
 
     Every method that sends a request may raise RpcFailure, except `alpenglow`.
 

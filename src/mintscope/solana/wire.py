@@ -233,7 +233,7 @@ VERSION_NAMED: Final = re.compile(r"version \((\d{1,3})\)")
 
 
 class AcceptedVersion:
-    """The newest accepted transaction version; it rises if a node requires a newer one."""
+    """The newest version of transactions that is accepted; it rises if a node requires this."""
 
     def __init__(self, newest: int) -> None:
         self.newest = newest

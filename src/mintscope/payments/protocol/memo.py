@@ -194,7 +194,10 @@ class AccountState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def expect_usable_mint(account: AccountState | None, terms: Terms) -> None:
-    """Check the mint of an accepted token against *terms*.  Raises UnusablePaymentToken."""
+    """Check that *account*, a mint, can be used for payments on *terms*.
+
+    Raises UnusablePaymentToken if it cannot.
+    """
     where = f"payment token {terms.asset}"
     if account is None:
         raise UnusablePaymentToken(f"{where}: expected a mint; the chain has no such account")
@@ -227,7 +230,10 @@ def expect_usable_mint(account: AccountState | None, terms: Terms) -> None:
 
 
 def expect_usable_treasury(account: AccountState | None, terms: Terms) -> None:
-    """Check the account that receives payments.  Raises UnusablePaymentToken."""
+    """Check that *account*, the treasury's token account, can receive payments on *terms*.
+
+    Raises UnusablePaymentToken if it cannot.
+    """
     if account is None:
         raise UnusablePaymentToken(
             f"treasury account {terms.treasury} does not exist, so every payment would fail:"

@@ -221,7 +221,7 @@ class SqlPaymentBooks:
     async def scan(self, scope: ScanScope, asset: Mint | None = None) -> Scan | None:
         """Return the progress of a scan of the treasury's history; None if it has not begun.
 
-        scope    which of the scans
+        scope    the scan of the new transactions, or of the whole history
         asset    the token of the scanned treasury account; None: the payment token
         """
         row = await self._run(
@@ -232,7 +232,7 @@ class SqlPaymentBooks:
     async def keep_scan(self, scope: ScanScope, scan: Scan, asset: Mint | None = None) -> None:
         """Store *scan* as the progress of a scan of the treasury's history.
 
-        scope    which of the scans
+        scope    the scan of the new transactions, or of the whole history
         asset    the token of the scanned treasury account; None: the payment token
         """
         values = (_scan_name(scope, asset), scan.mark, scan.head, scan.cursor, scan.finished_at)

@@ -53,7 +53,7 @@ token_hash IS NOT NULL AND state = 'issued' AND (holder <> account OR credits <>
 
 
 def payment_of(row: Sequence[Any]) -> Payment:
-    """Return the payment in *row*, a row of COLUMNS."""
+    """Return the payment in *row*, which has the columns COLUMNS."""
     return Payment(
         message_hash=MessageHash(row[0]),
         signature=Signature(row[1]),
@@ -274,10 +274,10 @@ log = structlog.get_logger()
 
 
 class SqlPaymentStore:
-    """Implements PaymentStore, AdoptionStore, RotationStore and Buyers; used in one event loop.
+    """Stores payments in SQL; used in one event loop.
 
-    Lookups are indexed, and never blocked by a writer.  Writes that wait at the same time share one
-    durable commit.
+    Implements PaymentStore, AdoptionStore, RotationStore and Buyers.  Lookups are indexed, and
+    never blocked by a writer.  Writes that wait at the same time share one durable commit.
     """
 
     def __init__(
@@ -363,11 +363,11 @@ class SqlPaymentStore:
         return await self._look(lambda table: table.find_signatures(signatures))
 
     async def has_bought(self, payer: Wallet) -> bool:
-        """Return whether the wallet ever made a payment that was issued."""
+        """Return whether *payer* ever made a payment whose purchase was delivered."""
         return await self._look(lambda table: table.budgets.has_bought(payer))
 
     async def has_bought_from(self, address: str) -> bool:
-        """Return whether a client with this IP address ever made a payment that was issued."""
+        """Return whether a client at *address* ever made a payment whose purchase was delivered."""
         return await self._look(lambda table: table.budgets.has_bought_from(address))
 
     async def find_purchase(self, signature: Signature) -> Purchased | None:

@@ -372,7 +372,7 @@ def newest(state: State | None) -> str:
 
 
 def kept_payment(row: Sequence[Any]) -> KeptPayment:
-    """Return the payment in *row*, a row of COLUMNS."""
+    """Return the payment in *row*, which has the columns COLUMNS."""
     *values, hint, owner, balance, worth = row
     holder = None if balance is None else {"hint": hint, "owner": owner, "balance": balance}
     fields = zip(KeptPayment.__struct_fields__, (*values, holder, worth), strict=True)
@@ -494,11 +494,11 @@ class Budgets:
         return bool(self._db.execute(KEY_IS_TAKEN, (key_hash,)).get)
 
     def has_bought(self, payer: Wallet) -> bool:
-        """Return whether the wallet ever made a payment that was issued."""
+        """Return whether *payer* ever made a payment whose purchase was delivered."""
         return bool(self._db.execute(HAS_BOUGHT, (payer,)).get)
 
     def has_bought_from(self, address: str) -> bool:
-        """Return whether a client with this IP address ever made a payment that was issued."""
+        """Return whether a client at *address* ever made a payment whose purchase was delivered."""
         return bool(self._db.execute(HAS_BOUGHT_FROM, (address,)).get)
 
     def take_fee(self, pending: ports.PendingPayment) -> bool:
@@ -511,7 +511,7 @@ class Budgets:
         return self._db.changes() == 1 or not self._db.execute(FUND_IS_KNOWN).get
 
     def give_fee_back(self, payment: Payment) -> None:
-        """Release the fee of a payment that never landed."""
+        """Release the reserved network fee of a payment that never landed."""
         self._db.execute(GIVE_FEE_BACK, (payment.fee_lamports,))
 
     def _find_excess(

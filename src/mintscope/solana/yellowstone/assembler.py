@@ -221,7 +221,7 @@ class Assembler:
         self._begun = Slot(-1)  # the newest slot with a transaction or a block meta
 
     def take(self, update: geyser_pb2.SubscribeUpdate) -> bool:
-        """Process one message; return whether it completed a block."""
+        """Process one message of the gRPC session; return whether it completed a block."""
         match update.WhichOneof("update_oneof"):
             case "block":
                 block = update.block

@@ -116,7 +116,7 @@ class Stream:
         self.news.set()
 
     async def run(self) -> None:
-        """Subscribe, and subscribe again after each session; never return.
+        """Subscribe to the stream, and again after the end of each session; never return.
 
         The pause between two sessions grows with each failure in a row.
         """
