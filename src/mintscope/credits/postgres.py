@@ -434,7 +434,7 @@ class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
                     self._given_back[_purpose(reversal)] += reversal.credit_count
 
     def _leave_out_given_back(self) -> None:
-        """Reduce the owed reversals by the credits that other replicas have given back.
+        """Reduce the owed reversals by the credits that other processes have given back.
 
         Reversals of stream minutes, and of answers with a name, are not reduced: `_reverse` finds
         out whether they are still owed.

@@ -154,7 +154,7 @@ def _descend(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - the hottest lo
     by_key: Mapping[Any, Program | Native],
     found: list[Call],
 ) -> None:
-    """Add to *found* the calls of DEXes and unlisted programs below instruction *outer*."""
+    """Add to *found* the calls of DEXes and unlisted programs inside instruction *outer*."""
     height, program, call = top
     frames = [top]
     for position, instruction in enumerate(instructions):

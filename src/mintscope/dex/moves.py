@@ -237,7 +237,10 @@ def _change(token: Instruction, account: int) -> tuple[int, bool] | None:
 def _transferred(
     data: bytes, shape: tuple[int, int, int], accounts: Sequence[int], account: int
 ) -> tuple[int, bool]:
-    """Return the amount that *data* adds to *account*, and whether an unnamed fee may reduce it."""
+    """Return the amount that *data*, a transfer, adds to *account*.
+
+    Also return whether a fee that the transfer does not name may reduce it.
+    """
     size, to, at = shape
     (amount,) = U64(data, at)
     fee = _named_fee(data, at, size)

@@ -105,7 +105,7 @@ class Program:
     head_size: int = field(init=False)
 
     def __post_init__(self) -> None:
-        """Compute `head_size`."""
+        """Compute `head_size` from the keys of `swaps`."""
         sizes = {len(head) for head in self.swaps}
         size = 0 if sizes == {0} else 1 if sizes <= {0, 1} else HEAD_SIZE
         object.__setattr__(self, "head_size", size)

@@ -23,7 +23,6 @@ def _swaps(heads: str, *legs: Leg) -> Swaps:
 
 
 def _vaults_of(owner: int) -> Leg:
-    """Return the leg of a pool that is itself the owner of its vaults."""
     return Leg((owner,), owner)
 
 

@@ -195,9 +195,9 @@ def _confirm(call: Call, tokens: int) -> None:
 
 
 def _quote_amount(event: bytes, quote: str) -> int:
-    """Return the amount that follows the address of *quote* in the tail of *event*.
+    """Return the number that follows the address of *quote* at the end of *event*.
 
-    Raises Unreadable if the tail does not have it.
+    Raises Unreadable if the address is not there.
     """
     at = event.rfind(base58.decode(quote), FIELDS_AT + TAIL)
     if at < 0:

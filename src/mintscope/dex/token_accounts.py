@@ -352,7 +352,6 @@ def _encode(key: bytes) -> str:
 
 
 def _amount(balance: TokenBalance) -> int:
-    """Return the raw units of *balance*.  Raises Unreadable if it has no valid amount."""
     text = "" if balance.ui_token_amount is None else balance.ui_token_amount.amount
     if not (text.isascii() and text.isdigit()):
         raise Unreadable(QuarantineReason.MALFORMED)

@@ -132,12 +132,12 @@ def read_events(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
 
 
 def _exchanged(call: Call, token_accounts: TokenAccounts) -> Sequence[Exchange]:
-    """Return the exchange of each party under *call*; empty if tokens were minted or burned."""
+    """Return the exchange of each party to *call*; empty if tokens were minted or burned."""
     return () if changes_supply(call) else tuple(_exchanges(call, token_accounts).values())
 
 
 def _exchanges(call: Call, token_accounts: TokenAccounts) -> Mapping[str, Exchange]:
-    """Return the exchange of each party that gave one mint for another under *call*."""
+    """Return the exchange of each party to *call* that gave one mint for another, by owner."""
     # Lamports do not count, because a claim of fees pays rent with them.
     if len(call.tokens) < PARTIES:
         return {}
@@ -323,7 +323,7 @@ def _expect_no_lamports(
 
 
 def _has_lamports(call: Call, token_accounts: TokenAccounts) -> bool:
-    """Return whether enough lamports for an exchange moved under *call*, or left its accounts."""
+    """Return whether enough lamports for an exchange moved in *call*, or left its accounts."""
     least = _least(call)
     transfers = [_transferred(one, token_accounts) for one in call.lamports]
     if any(one[2] >= least for one in transfers if one is not None):
@@ -333,12 +333,12 @@ def _has_lamports(call: Call, token_accounts: TokenAccounts) -> bool:
 
 
 def _least(call: Call) -> int:
-    """Return the smallest number of lamports that may belong to an exchange under *call*."""
+    """Return the smallest number of lamports that may belong to an exchange in *call*."""
     return 1 if base58.head(call.instruction.data) in EXCHANGES else LAMPORTS_MIN
 
 
 def _paid(call: Call, signer: str, token_accounts: TokenAccounts) -> int:
-    """Return the largest sum of lamports that *signer* sent under *call* to one account, or 0.
+    """Return the largest sum of lamports that *signer* sent in *call* to one account, or 0.
 
     Accounts of signers, and accounts that receive lamports only as rent, do not count.
     """

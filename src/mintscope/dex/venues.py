@@ -204,7 +204,7 @@ def _venue(  # noqa: PLR0913 - all that tells a venue
 
 
 def _curve(name: str, address: str, *legs: tuple[str, Leg]) -> Program:
-    """Return a curve that pays for sales in lamports without a transfer; see `dex.curves`."""
+    """Return a DEX with launch curves that pay for sales in lamports without a transfer."""
     swaps = _swaps(legs) | {b"": ()}
     how = "transfers; for sales, lamports before and after"
     return Program(name, address, swaps, curves.read, proven=False, how=how)

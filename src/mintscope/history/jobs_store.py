@@ -463,7 +463,7 @@ def _begun(db: Database, mint: Mint) -> int:
 
 
 def _slot(slot: Slot, rows: Sequence[tuple[int | None, bytes]]) -> backfill.BackfillSlot:
-    """Return *slot* with the swaps of *rows*: (time, swaps) per transaction, in order."""
+    """Return the swaps of one slot from *rows*: (time, swaps) of each transaction, in order."""
     times = [time for time, _ in rows if time is not None]
     swaps = [
         # The order of *rows* replaces the places in the block, which are known only if it was read.

@@ -150,7 +150,6 @@ class PacedNode(rpc.Rpc):
 
 
 def _result(answer: Answer[rpc.T], method: str) -> rpc.T | None:
-    """Return the result in *answer*.  Raises RpcRefused if *answer* is an error."""
     if answer.error is not None:
         raise rpc.RpcRefused(f"{method}: it said {answer.error.message[:200]!r}")
     return answer.result
@@ -253,7 +252,7 @@ class HistoryReader:
     async def _one(
         self, mint: Mint, one: backfill.UnreadTransaction, places: Mapping[Signature, int] | None
     ) -> backfill.ReadTransaction:
-        """Read one transaction.
+        """Request one transaction from the node, and decode it.
 
         A transaction that *places* does not have is not requested, because swaps without an order
         cannot be priced.
@@ -269,8 +268,6 @@ class HistoryReader:
         return backfill.ReadTransaction(one.slot, one.signature, position or 0, swaps)
 
     async def _all(self, items: Sequence[A], ask: Callable[[A], Awaitable[B]]) -> list[B]:
-        """Return the results of *ask* for all *items*; raise the first failure."""
-
         async def one(item: A) -> B:
             async with self._in_flight:
                 return await ask(item)

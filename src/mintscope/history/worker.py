@@ -107,7 +107,7 @@ async def forever(
 class _Doing:
     """The progress of a backfill in this process.
 
-    words   why the backfill waits; "" if it does not wait
+    words   the reason why the backfill waits; "" if it does not wait
     """
 
     ask: BackfillJob

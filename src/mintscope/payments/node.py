@@ -447,7 +447,6 @@ class PaymentNode:
         return await self._takes(CONFIRMED) is False and await self._takes(FINALIZED) is True
 
     async def _takes(self, level: str) -> bool | None:
-        """Return whether the node supports *level*, or None if it does not answer."""
         try:
             await self._ask_at("getSlot", [{"commitment": level}], NUMBER)
         except _ParamsRefused:
@@ -459,7 +458,6 @@ class PaymentNode:
     async def _ask_at(
         self, method: str, params: list[Any], decoder: "msgspec.json.Decoder[T]"
     ) -> T:
-        """Return the result of *method*; raise ChainUnavailable for an error of the node."""
         request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
         try:
             async with asyncio.timeout(CALL_S):

@@ -274,7 +274,10 @@ class Reconciler:
             await self._apply(payment, sighting)
 
     async def _apply(self, payment: Payment, sighting: Sighting) -> None:
-        """Update *payment* from *sighting*; if that is impossible, postpone its next check."""
+        """Update *payment* from *sighting*, its outcome on chain.
+
+        If that is impossible, postpone its next check.
+        """
         if isinstance(sighting, UnreadablePayment):
             await self._set_aside(payment, sighting.why)
             return
