@@ -231,7 +231,7 @@ def report(call: Call, traded: Iterable[Exchange], token_accounts: TokenAccounts
 
     It was none if *call* minted or burned shares, or if one side was an NFT.
 
-    traded   the apparent exchanges of signers in *call*
+    traded   the apparent exchanges of parties to *call*
     """
     # *traded* are no exchanges if shares were minted or burned, or if an NFT was traded.
     traded = [one for one in traded if not is_of_one_piece(one, token_accounts)]

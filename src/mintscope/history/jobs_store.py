@@ -569,7 +569,7 @@ class SqlBackfillJobs(SqlStore):
         return await self._write(lambda db: db.execute(BEGAN, values).get is not None)
 
     async def progress(self, ask_id: int, listed: int, read: int, words: str) -> bool:
-        """Store the progress of the backfill *ask_id*; return False if it has already ended."""
+        """Store the progress of a backfill; return False if it was cancelled or has ended."""
         values = {"id": ask_id, "listed": listed, "read": read, "words": words}
         return await self._write(lambda db: db.execute(PROGRESS, values).get is not None)
 

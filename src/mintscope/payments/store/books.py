@@ -279,7 +279,7 @@ class SqlPaymentBooks:
         return why
 
     async def is_auditor(self) -> bool:
-        """Return whether this process audits the books, which only one process does at a time."""
+        """Return whether this process is the one that audits the books."""
         return await self._run(self._is_auditor)
 
     async def fund_mark(self) -> int:
