@@ -399,7 +399,7 @@ class Checkout(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     async def option(self, order: Order) -> PaymentOption | None:
-        """Return the ways to pay for *order* on chain.
+        """Return the ways to pay for *order*, which may be credits alone.
 
         Return None if payments are not configured, or if no token has a price now.
         """
@@ -476,7 +476,7 @@ async def propose(
 ) -> Proposal | NotProposed:
     """Build the payment of *order* by the wallet *payer* in the token *asset*, and simulate it.
 
-    Return the reason if it would not succeed, or cannot be simulated.
+    Return the unsigned payment, or the reason if it would not succeed or cannot be simulated.
 
     address    the client's IP address, by which simulations are limited, because anyone can name
                any wallet

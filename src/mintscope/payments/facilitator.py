@@ -473,8 +473,8 @@ class Facilitator:
     ) -> ports.Outcome:
         """Store a payment that has landed but has no row, because a backup was restored.
 
-        Return its outcome, or AlreadyUsed if its redelivery key belongs to another payment, or if
-        an operator has settled it.
+        Return its outcome, or AlreadyUsed if its redelivery key belongs to another payment that has
+        not failed, or if an operator has settled it.
         """
         key = candidate.demand.key
         assert key is not None  # `lost.look` found that this key belongs to the sender

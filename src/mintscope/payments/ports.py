@@ -363,14 +363,14 @@ class PaymentStore(Protocol):
     async def lease(self, *, now: UnixMs, until: UnixMs, count_max: int) -> Sequence[Payment]:
         """Lease up to *count_max* payments that are not final, and return them.
 
-        Until a lease ends, no other process checks the payment.  Payments with a lease at *now* are
+        Until its lease ends, no other call returns the payment.  Payments with a lease at *now* are
         left out, unless it ends more than LEASE_MS_MAX after *now*, because the clock was set back.
 
         until    the end of the new leases
         """
 
     async def postpone(self, message_hash: MessageHash, *, until: UnixMs) -> None:
-        """Prevent reconcilers from checking the payment before *until*."""
+        """Prevent `lease` from returning the payment before *until*."""
 
     async def find_signatures(self, signatures: Sequence[Signature]) -> Sequence[Payment]:
         """Return the stored payments among *signatures*, in any order."""

@@ -220,8 +220,8 @@ class PaymentTable:
     ) -> Resolved | ports.AlreadyUsed:
         """Store and issue a payment that has landed and is final.
 
-        Return AlreadyUsed if its redelivery key belongs to another payment, or if an operator has
-        settled the payment.
+        Return AlreadyUsed if its redelivery key belongs to another payment that has not failed, or
+        if an operator has settled the payment.
         """
         if self._db.execute(IS_ACKNOWLEDGED, (payment.signature,)).get:
             return ports.AlreadyUsed(ports.Used.ACKNOWLEDGED)
@@ -335,8 +335,8 @@ class SqlPaymentStore:
     ) -> Payment | ports.AlreadyUsed:
         """Store and issue *payment*, which has landed and is final, in one transaction.
 
-        Return AlreadyUsed if its redelivery key belongs to another payment, or if an operator has
-        settled the payment.
+        Return AlreadyUsed if its redelivery key belongs to another payment that has not failed, or
+        if an operator has settled the payment.
         """
         adopted = await self._write(lambda: self._table.adopt(payment, landed, by, now))
         return adopted.after if isinstance(adopted, Resolved) else adopted
@@ -344,7 +344,7 @@ class SqlPaymentStore:
     async def lease(self, *, now: UnixMs, until: UnixMs, count_max: int) -> Sequence[Payment]:
         """Lease up to *count_max* payments that are not final, and whose lease has ended.
 
-        Return them.  Until the new lease ends, no other process checks them.
+        Return them.  Until its new lease ends, no other call returns the payment.
 
         until    the end of the new leases
         """
@@ -355,7 +355,7 @@ class SqlPaymentStore:
         )
 
     async def postpone(self, message_hash: MessageHash, *, until: UnixMs) -> None:
-        """Prevent reconcilers from checking the payment before *until*."""
+        """Prevent `lease` from returning the payment before *until*."""
         await self._write(lambda: self._writing.execute(POSTPONE, (message_hash, until)))
 
     async def find_signatures(self, signatures: Sequence[Signature]) -> Sequence[Payment]:
