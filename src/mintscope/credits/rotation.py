@@ -23,7 +23,7 @@ SETTLED_MS: Final = 600_000  # a wallet cannot rotate a younger purchase whose c
 
 
 class RotationDenied(Enum):
-    """A reason to refuse to move the credits of a payment to a new credit token."""
+    """A reason to refuse to move credits to a new credit token."""
 
     FORGED = auto()  # the service did not write the text, or wrote it for another `Claim`
     EXPIRED = auto()

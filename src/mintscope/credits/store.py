@@ -317,7 +317,7 @@ class GroupCreditLedger:
 
 @contextmanager
 def unavailable_on(errors: type[Exception]) -> Iterator[None]:
-    """Context that logs *errors* of the database, and raises ServiceUnavailable instead."""
+    """Log *errors* of the database in the block, and raise ServiceUnavailable instead."""
     try:
         yield
     except errors as cause:

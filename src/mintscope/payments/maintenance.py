@@ -240,7 +240,7 @@ class PaymentMaintenance:
 
 
 def tell_unreadable(payment: Payment, why: str) -> None:
-    """Log an error, and count it: a payment has landed, but its outcome cannot be applied.
+    """Log an error, and count it: the state of a payment cannot be updated from the chain.
 
     why   the reason: its transaction cannot be read, or the store refuses the change
     """

@@ -1,4 +1,4 @@
-"""Orders, signed receipts, and payments that an operator or a restore stores later.
+"""Orders, signed receipts, and the storing of payments that have landed without a row.
 
 The credits of a payment that `Adopter` stores are on a credit token whose text is unknown.  The
 wallet that paid can move the credits to a new token (`credits.rotation`).

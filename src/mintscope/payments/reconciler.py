@@ -163,7 +163,7 @@ class Secrets:
         return (drawn + self._key_mac(message_hash, drawn)).hex()
 
     def made_key(self, key: str, message_hash: MessageHash) -> bool:
-        """Return whether this service made the redelivery key *key* for a payment."""
+        """Return whether this service, not the client, made the redelivery key of a payment."""
         try:
             made = bytes.fromhex(key)
         except ValueError:

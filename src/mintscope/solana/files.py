@@ -305,7 +305,7 @@ LATER: Final = 0.25
 
 
 class Arrivals:
-    """Predicts when a block of each slot can be requested: one slot duration after the last.
+    """Predicts the times at which slots can be requested, each one slot duration after the last.
 
     All times are those at which requests were sent, by a monotonic clock, so that the latency of a
     node has no effect.

@@ -384,7 +384,7 @@ class SqlPaymentBooks:
         return next(iter(await self._kept(ONE_OF_CUSTOMER, (user_id, signature))), None)
 
     async def sums_of_wallets(self, user_id: UserId) -> Sequence[WalletSum]:
-        """Return the sums that a user's linked wallets paid, one for each asset and bundle.
+        """Return the sum that each linked wallet of a user paid, by asset and bundle.
 
         The sums are ordered by wallet, asset and bundle.  Only issued payments count; answers count
         as a bundle of 0 credits.
