@@ -56,10 +56,10 @@ class GapSource(Protocol):
         """
 
     async def begin(self, mint: Mint, since: UnixS) -> UnixS:
-        """Begin a backfill that replaces the candles of *mint*, and return its start.
+        """Return the time at which a backfill must start to replace the candles of *mint*.
 
-        The start is at or before *since*, and before the first candle of *mint*.  Raises ValueError
-        if *mint* cannot be backfilled.
+        It is at or before *since*, and before the first candle of *mint*.  Raises ValueError if
+        *mint* cannot be backfilled.
         """
 
     async def survey(self, mint: Mint, from_time: UnixS) -> backfill.Survey:

@@ -237,7 +237,7 @@ def _kind_of(payment: KeptPayment, sighting: Sighting | None, now: UnixMs) -> st
 
 
 def _advice(kind: str, signature: Signature, **facts: object) -> Advice:
-    """Return the text *kind* of `advice.toml`, with *signature* and *facts* filled in."""
+    """Return the advice *kind* of `advice.toml`, with *signature* and *facts* filled in."""
     found = ADVICE[kind]
     do, text = (each.format(signature=signature, **facts) for each in (found.do, found.text))
     return Advice(finding=found.finding, do=do, text=text)
