@@ -1,4 +1,4 @@
-"""The share of exchanges that was read, in total, and by hour and program.
+"""The share of the chain's token exchanges that was read, in total, by hour and by program.
 
 Call      an instruction that exchanged tokens, or an instruction of a listed program that should
           have exchanged tokens.  The table in `dex.programs` lists the programs
@@ -38,7 +38,12 @@ SHARE_DIGITS: Final = 4
 
 
 class Tally(NamedTuple):
-    """A number of calls, the number of those with a known volume, and that volume in micro-USD."""
+    """Counts of the calls of a program.
+
+    calls    the number of calls
+    valued   the number of those whose volume is known
+    volume   the sum of the known volumes, in micro-USD
+    """
 
     calls: int = 0
     valued: int = 0
@@ -49,7 +54,7 @@ NONE: Final = Tally()
 
 
 class SlotCoverage(msgspec.Struct, frozen=True, kw_only=True):
-    """The exchanges of one block.
+    """The program calls in one block that exchange tokens, by whether they were read.
 
     calls    the calls by program and outcome: READ, UNLISTED, or the reason why they were missed
     missed   the missed calls by mint; a call counts for the mints of the token accounts that it
@@ -64,7 +69,7 @@ class SlotCoverage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProgramHour(NamedTuple):
-    """The calls of a program in one hour with the same outcome.
+    """The number of calls of a program in one hour with the same outcome, and their volume.
 
     hour      hours since 1970-01-01 UTC, by the time of blocks
     program   the name of the program, its address if it is not listed, or OTHER for all programs
@@ -79,9 +84,9 @@ class ProgramHour(NamedTuple):
 
 
 class Coverage(NamedTuple):
-    """Exchanges read and missed, from *since* to the newest block.
+    """The numbers of token exchanges on the chain that were read and missed in the newest hours.
 
-    since, time     Unix seconds; *since* is the start of an hour
+    since, time     the start of the first hour, and the time of the newest block, in Unix seconds
     blocks          the number of blocks that were read
     skipped_slots   slots proven to have no block, because the next block has an earlier parent
     missing_slots   slots in gaps that are still open
@@ -95,23 +100,23 @@ class Coverage(NamedTuple):
     missing_slots: int
 
     def after(self, since: UnixS) -> Sequence[ProgramHour]:
-        """Return the rows of the hours that began at *since* or later."""
+        """Return the counts of each program in the hours that began at *since* or later."""
         return [row for row in self.rows if row.hour * HOUR_S >= since]
 
     def before(self, until: UnixS) -> Sequence[ProgramHour]:
-        """Return the rows of the hours that had ended by *until*."""
+        """Return the counts of each program in the hours that had ended by *until*."""
         return [row for row in self.rows if (row.hour + 1) * HOUR_S <= until]
 
 
 class MintCoverage(NamedTuple):
-    """The coverage of one mint: its folded swaps that set a price, and its missed calls."""
+    """The swaps of a mint that were read and set a price, and its calls that were missed."""
 
     read: Tally
     missed: Tally
 
 
 class MissedMints(NamedTuple):
-    """The mints with missed calls in the hour of the newest block and the hour before it.
+    """The mints with calls that were missed in the hour of the newest block or the hour before it.
 
     is_whole   whether *by_mint* has all of these mints; if not, others are counted together
     """
@@ -121,7 +126,7 @@ class MissedMints(NamedTuple):
 
 
 class NotRead(msgspec.Struct, frozen=True, kw_only=True):
-    """Calls with the same program, reason and head that were missed, or read from transfers.
+    """Program calls of one kind that could not be read, or were read from transfers.
 
     time        the time of the newest block with such a call
     program     the name of the program, its address if it is not listed, or OTHER for all others
@@ -145,29 +150,34 @@ class NotRead(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CoverageReader(Protocol):
-    """Reads the coverage of exchanges while ingest writes.
+    """Reads, while ingest writes, which exchanges on the chain were read and which were missed.
 
     Every method raises ServiceUnavailable if the store does not answer.
     """
 
     async def coverage(self, hours: int) -> Coverage | None:
-        """Return the coverage of the *hours* hours, at most a week, that end with the newest hour.
+        """Return the numbers of exchanges that were read and missed in the newest *hours* hours.
 
-        The newest hour is that of the newest block.  Returns None before the first block.
+        The last of these hours is that of the newest block.  None before the first block.
+
+        hours   at most a week
         """
 
     async def missed_mints(self) -> MissedMints:
-        """Return the mints with missed calls in the newest block's hour and the hour before it."""
+        """Return the mints of which calls were missed lately.
+
+        That is, in the hour of the newest block or in the hour before it.
+        """
 
     async def not_read(self, limit: int) -> Sequence[NotRead]:
-        """Return up to *limit* groups of unread calls of the newest 24 hours, by falling volume.
+        """Return up to *limit* kinds of program calls that were not read in the newest 24 hours.
 
-        The last of these hours is that of the newest block.
+        Those with the most volume come first.  The last of these hours is that of the newest block.
         """
 
 
 class Shares(NamedTuple):
-    """The parts of all calls and of all volume that were read, 0 to 1; None if the whole is 0.
+    """The parts of the calls and of their volume that were read, 0 to 1; None without any.
 
     Parts are rounded down, so 1 means that no call, or no known volume, was missed.
     """
@@ -210,7 +220,7 @@ class ReportCoverage(
 
 
 class ReportCoverages(NamedTuple):
-    """The coverages in the reports of all mints.
+    """The shares of the exchanges of each mint that were read, as its report shows them.
 
     by_mint   the coverage of each mint whose missed calls are counted by name
     usual     the coverage of all other mints
@@ -220,16 +230,16 @@ class ReportCoverages(NamedTuple):
     by_mint: Mapping[Mint, ReportCoverage]
 
     def of(self, mint: Mint) -> ReportCoverage:
-        """Return the coverage of *mint*."""
+        """Return the share of the exchanges of *mint* that was read, for its report."""
         return self.by_mint.get(mint, self.usual)
 
 
 class Totals(NamedTuple):
-    """The calls of one program, or of all programs.
+    """The calls of one program, or of all programs, by outcome.
 
     read       calls of listed programs that were read
     unlisted   calls of other programs, which were read from transfers
-    missed     calls that were quarantined
+    missed     calls that could not be read
     """
 
     read: Tally
@@ -238,18 +248,19 @@ class Totals(NamedTuple):
 
     @property
     def all(self) -> Tally:
-        """The calls of all outcomes: read, unlisted and missed."""
+        """The sum of all calls: those that were read, unlisted ones, and those that were missed."""
         return summed(self)
 
     @property
     def shares(self) -> Shares:
-        """The shares of calls and volume that were read, from instructions or transfers."""
+        """The shares of calls and of volume that were read, from instructions or transfers."""
         return shares_of(summed((self.read, self.unlisted)), self.missed)
 
 
 class MissedProgram(NamedTuple):
-    """A program with missed calls.
+    """A program of which calls were missed.
 
+    missed    the missed calls
     reasons   the number of missed calls by reason, the most frequent first
     calls     the number of all calls of the program
     """
@@ -261,10 +272,10 @@ class MissedProgram(NamedTuple):
 
 
 class Jump(NamedTuple):
-    """A program with many more missed calls than the day before, probably due to an upgrade.
+    """A program of which many more calls than usual are missed, probably because it was upgraded.
 
-    now      the calls of the program in the hour of the newest block and the hour before it
-    before   the calls of the program in the 24 hours before these two hours
+    now      its calls in the hour of the newest block and the hour before it
+    before   its calls in the 24 hours before these two hours
     """
 
     program: str
@@ -273,7 +284,7 @@ class Jump(NamedTuple):
 
 
 def summed(tallies: Iterable[Tally]) -> Tally:
-    """Return the sum of *tallies*."""
+    """Return one tally with the sums of the numbers in *tallies*."""
     calls = valued = volume = 0
     for tally in tallies:
         calls += tally.calls
@@ -283,25 +294,32 @@ def summed(tallies: Iterable[Tally]) -> Tally:
 
 
 def shares_of(read: Tally, missed: Tally) -> Shares:
-    """Return the shares of *read* in the sum of *read* and *missed*."""
+    """Return the share of all exchanges that was read, by number of calls and by volume.
+
+    read, missed   the counts of the calls that were read, and of those that were missed
+    """
     return Shares(part(read.calls, missed.calls), part(read.volume, missed.volume))
 
 
 def part(read: int, missed: int) -> float | None:
-    """Return *read* / (*read* + *missed*), rounded down to four digits; None if both are 0."""
+    """Return the part that was read, from 0 to 1, rounded down to four digits.
+
+    read, missed   what was read and what was missed, in the same unit; the result is None if both
+                   are 0
+    """
     whole = read + missed
     # In integers: a float could be rounded up to 1 although something was missed.
     return None if not whole else read * 10**SHARE_DIGITS // whole / 10**SHARE_DIGITS
 
 
 def percent(share: float) -> str:
-    """Return *share* as a percentage, rounded down, so that only 1 gives 100 %."""
+    """Return *share* as text in percent, rounded down, so that only 1 gives 100 %."""
     # A product such as 0.0003 * 10_000 can be a float just below the integer.
     return f"{floor(share * 10_000 + 1e-6) / 100:g} %"
 
 
 def totals(rows: Iterable[ProgramHour]) -> Totals:
-    """Return the sums of *rows* by outcome."""
+    """Return the sums of *rows*: of calls that were read, of unlisted ones, and of missed ones."""
     found: dict[str, list[Tally]] = {READ: [], UNLISTED: [], "": []}
     for row in rows:
         found[row.outcome if row.outcome in {READ, UNLISTED} else ""].append(row.tally)
@@ -309,7 +327,7 @@ def totals(rows: Iterable[ProgramHour]) -> Totals:
 
 
 def by_program(rows: Iterable[ProgramHour]) -> dict[str, list[ProgramHour]]:
-    """Return the *rows* of each program, by program name."""
+    """Return *rows* grouped by the name of the program."""
     found: dict[str, list[ProgramHour]] = defaultdict(list)
     for row in rows:
         found[row.program].append(row)
@@ -317,7 +335,10 @@ def by_program(rows: Iterable[ProgramHour]) -> dict[str, list[ProgramHour]]:
 
 
 def missed_programs(rows: Iterable[ProgramHour]) -> list[MissedProgram]:
-    """Return the programs with missed calls, by falling missed volume, then missed calls."""
+    """Return the programs that have missed calls; those with the most missed volume come first.
+
+    Programs with equal volume are in the order of their missed calls, the most first.
+    """
     found = []
     for program, own in by_program(rows).items():
         missed = [row for row in own if row.outcome not in {READ, UNLISTED}]
@@ -333,7 +354,10 @@ def missed_programs(rows: Iterable[ProgramHour]) -> list[MissedProgram]:
 
 
 def unlisted_programs(rows: Iterable[ProgramHour]) -> list[tuple[str, Tally]]:
-    """Return the programs whose calls were read from transfers, by falling volume, then calls."""
+    """Return the programs whose calls were read from transfers, because they are not listed.
+
+    Those with the most volume come first; of equal volumes, those with the most calls.
+    """
     found = {
         program: summed(row.tally for row in own if row.outcome == UNLISTED)
         for program, own in by_program(rows).items()
@@ -343,7 +367,7 @@ def unlisted_programs(rows: Iterable[ProgramHour]) -> list[tuple[str, Tally]]:
 
 
 def jumps(coverage: Coverage) -> list[Jump]:
-    """Return the programs with many more missed calls in the newest two hours than before.
+    """Return the programs of which many more calls were missed in the newest two hours than before.
 
     coverage   the coverage of the hour of the newest block, of the hour before it, and of the 24
                hours before these two
@@ -363,7 +387,7 @@ def jumps(coverage: Coverage) -> list[Jump]:
 
 
 def report_coverages(coverage: Coverage, missed: MissedMints) -> ReportCoverages:
-    """Return the coverages that reports show.
+    """Return, for reports, the share of the exchanges of each mint that was read.
 
     coverage   the coverage of the hour of the newest block and the hour before it
     missed     the mints with missed calls in these two hours
@@ -391,7 +415,7 @@ def _read_share(shares: Shares) -> ReadShare:
 
 
 def window_start(time: UnixS) -> UnixS:
-    """Return the start of the hour before the hour of *time*, the time of the newest block."""
+    """Return the start of the window of two hours that ends with the hour of *time*."""
     return first_hour(time, WINDOW_HOURS)
 
 

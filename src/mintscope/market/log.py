@@ -51,7 +51,7 @@ class Uncounted(IntEnum):
 
 
 class Evidence(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """Facts that a swap shows about its pool: see `standing`.
+    """The facts that a swap shows about its pool, by which `standing` weighs the pool.
 
     depth       micro-USD of the quote in the pool after the swap; None if no balance shows it; 0 if
                 the program of the pool is not listed
@@ -59,9 +59,9 @@ class Evidence(msgspec.Struct, frozen=True, gc=False, array_like=True):
     signer      the start of the signer's address
     is_direct   whether the quote is a dollar or SOL
     trip        the role of the swap in a round trip, a `standing.Trip`
-    succeeds    for a migration, the curve that the pool replaces; None for a swap
+    succeeds    for a migration, the bonding curve that the pool replaces; None for a swap
     uncounted   an `Uncounted`: the reason why *flow* is not volume; None in older logs
-    progress    the progress of the curve towards its pool, in millionths; None if unknown
+    progress    how far the curve is on the way to its pool, in millionths; None if unknown
     fee_bps     the fee that the trader paid, in basis points of the quote; None if unknown
     """
 
@@ -83,7 +83,7 @@ def signer_number(signer: str) -> int:
 
 
 class PricedSwap(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """A swap for the analytics of one mint; it never changes once it is appended.
+    """A logged swap of one mint; it never changes once it is in the log.
 
     volume       micro-USD, integer; 0 if it does not count, for example at a rejected price
     price_usd    USD for one whole token; None if the swap does not set the price
@@ -92,9 +92,9 @@ class PricedSwap(msgspec.Struct, frozen=True, gc=False, array_like=True):
     offered      (price_usd, price_sol) of a swap that did not set the price, for example because
                  its pool is no price pool, or the swap is part of a round trip; for a swap of SOL,
                  also its own price if that is not the rate
-    detail       stored apart from the log; readers of the log do not get it
-    evidence     facts that the swap shows about its pool; None if decimals are unknown, and in logs
-                 of earlier versions
+    detail       data that are stored apart from the log; readers of the log do not get them
+    evidence     what the swap shows about its pool; None if decimals are unknown, and in logs of
+                 earlier versions
     """
 
     mint: Mint
@@ -113,9 +113,9 @@ class PricedSwap(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 def volumes_of(swaps: Iterable[PricedSwap]) -> tuple[int, int]:
-    """Return the volume bought and the volume sold in *swaps*, of one slot, in micro-USD.
+    """Return the bought and the sold micro-USD of *swaps*, the swaps of one mint in one slot.
 
-    Each volume is at most SLOT_VOLUME_MAX.
+    Each of the two is at most SLOT_VOLUME_MAX.
     """
     volumes = [0, 0]
     for swap in swaps:
@@ -129,7 +129,7 @@ class SlotHeader(msgspec.Struct, frozen=True):
     time            effective time: never before that of the previous slot
     sol_usd         the rate at which the swaps of this slot were priced; None: no rate
     sol_usd_time    the time of the newest swap that the rate is based on
-    samples         the samples of the SOL/USD rate in this slot, used for rates of the next 60 s
+    samples         the prices of SOL in this slot, from which rates of the next 60 s are computed
     """
 
     slot: Slot
@@ -142,11 +142,10 @@ class SlotHeader(msgspec.Struct, frozen=True):
 
 
 class Appended(msgspec.Struct, frozen=True):
-    """A slot was appended to the log, with the swaps of tracked mints in it.
+    """The event that a slot was appended to the log.
 
-    If mints are tracked by a floor, the event has the swaps of every mint, because a mint that
-    reaches the floor is tracked from an earlier slot on.
-
+    swaps       the swaps of tracked mints in the slot.  If mints are tracked by how much they
+                trade, the swaps of all mints: a mint is then tracked from an earlier slot on
     standings   for each mint of *swaps* whose pools the slot changed: its pools after the slot,
                 packed by `standings.pack`
     """
@@ -158,14 +157,17 @@ class Appended(msgspec.Struct, frozen=True):
 
 
 class SlotFinalized(msgspec.Struct, frozen=True):
-    """Slots up to *slot* are final."""
+    """The event that all slots up to *slot* have become final."""
 
     seq: int
     slot: Slot
 
 
 class Retracted(msgspec.Struct, frozen=True):
-    """*slot* was retracted; *mints* had swaps in it."""
+    """The event that *slot* was retracted, because the chain abandoned it.
+
+    mints   the mints with swaps in the slot
+    """
 
     seq: int
     slot: Slot
@@ -173,14 +175,14 @@ class Retracted(msgspec.Struct, frozen=True):
 
 
 class Tracked(msgspec.Struct, frozen=True):
-    """*mint* is tracked from this event on."""
+    """The event that *mint* is tracked from now on."""
 
     seq: int
     mint: Mint
 
 
 class Untracked(msgspec.Struct, frozen=True):
-    """*mint* is no longer tracked, and its stored data are dropped."""
+    """The event that *mint* is no longer tracked, and that its stored data are deleted."""
 
     seq: int
     mint: Mint
@@ -190,8 +192,11 @@ Event = Appended | SlotFinalized | Retracted | Tracked | Untracked
 
 
 class CandleRow(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """A stored candle; a bucket with volume but no price has count 0 and no prices.
+    """A stored candle.
 
+    A span with volume but no price is stored, too, with count 0 and no prices.
+
+    bucket                  the start of the candle
     open_sol to close_sol   prices in SOL; None if the candle was imported, or if an earlier version
                             stored a part of it without them
     """
@@ -211,9 +216,10 @@ class CandleRow(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 class Waypoint(NamedTuple):
-    """The accumulators before *bucket*, from which averages can continue.
+    """The state of accumulators from which averages can continue.
 
-    closed   the number of candles before *bucket*
+    bucket   the start of the candle that comes next
+    closed   the number of candles before it
     acc      the accumulators of `engine.kernels`: little-endian floats of 64 bits
     """
 
@@ -223,10 +229,11 @@ class Waypoint(NamedTuple):
 
 
 class TailSwap(msgspec.Struct, frozen=True, gc=False):
-    """One logged swap of a mint that is loaded, with the effective time of its slot.
+    """A logged swap of a mint that is loaded, with the effective time of its slot.
 
-    folded   whether the state and the candles include the swap; if so, this entry has all volume
-             bought or sold in one second, no price, and the newest slot of that second
+    folded   whether the stored state and candles include the swap; if so, this entry stands for all
+             volume bought or sold in one second: it has no price, and the newest slot of that
+             second
     """
 
     slot: Slot
@@ -236,18 +243,19 @@ class TailSwap(msgspec.Struct, frozen=True, gc=False):
 
 
 class LoadedMint(msgspec.Struct, frozen=True, kw_only=True):
-    """All data of a mint from which an engine continues after `seq`, read in one snapshot.
+    """All data of a mint with which an engine can continue after event `seq`, read in one snapshot.
 
     state           the state of its fold, see `fold.read_state`; None before its first folded swap
-    candles         by timeframe the newest folded candles with a price, up to 101, oldest first
-    minutes         folded (minute start, bought, sold) of somewhat more than 24 h, oldest first
-    tail            logged swaps that are not folded yet, and folded ones since 15 minutes before
-                    the newest final slot, in order: enough for the pressure windows up to m15, even
-                    if retractions take "now" back to that slot
+    candles         by timeframe, its newest folded candles with a price, up to 101, oldest first
+    minutes         (start, bought, sold) of its folded minutes in somewhat more than 24 h, oldest
+                    first
+    tail            its logged swaps in order: those that are not folded yet, and those since 15
+                    minutes before the newest final slot, so that the pressure of m1 to m15 can be
+                    computed even if all slots after the final ones are retracted
     imported_from   start of the first imported candle, stored or not; None: none was imported
-    standings       (slot, pools after the slot), packed by `standings.pack`, oldest first: of the
-                    newest folded slot that changed the pools, as slot -1 if it is no longer stored,
-                    and of each later slot that did
+    standings       (slot, its pools after that slot as packed by `standings.pack`), oldest first:
+                    of the newest folded slot that changed its pools, and of each later slot that
+                    did. The slot is -1 if it is no longer stored
     frames          the requested frames as of the fold, packed by `engine.frames`
     """
 
@@ -263,8 +271,9 @@ class LoadedMint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogTip(msgspec.Struct, frozen=True, kw_only=True):
-    """The position of the log.
+    """The newest position of the log.
 
+    seq             the position of the newest event
     slot, time      the newest block; None before the first
     follows_files   whether the clock of the market follows replayed files; if so, the age of the
                     data is not measured against the time of day
@@ -283,7 +292,7 @@ class LogTip(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogReader(Protocol):
-    """Reads the log for a tailer; safe while ingest writes.
+    """Reads the swap log; safe while ingest writes.
 
     Every method raises ServiceUnavailable if the store does not answer.
     """
@@ -292,7 +301,7 @@ class LogReader(Protocol):
         """Return the newest committed position."""
 
     async def events(self, after_seq: int, limit: int) -> Sequence[Event]:
-        """Return up to *limit* events after *after_seq*, in order.
+        """Return up to *limit* events of the swap log after position *after_seq*, oldest first.
 
         Raises LogTrimmed if the first of them is no longer stored.
         """
@@ -301,17 +310,17 @@ class LogReader(Protocol):
         """Return the seq of the newest event, and the mints that are tracked after this event."""
 
     async def seconds(self, span_s: int) -> Sequence[tuple[Slot, UnixS]]:
-        """Return the first slot, and its time, of each of the newest *span_s* seconds.
+        """Return (slot, time) of the first slot in each of the last *span_s* seconds, in order.
 
-        The slots are oldest first.  Retracted slots, and seconds without a slot, are left out.
+        Retracted slots, and seconds without a slot, are left out.
         """
 
     async def load(self, mint: Mint, timeframes: Collection[str] = ()) -> LoadedMint | None:
-        """Return the stored data of *mint*, from one snapshot; None if it is not tracked.
+        """Return the stored data of *mint*, read in one snapshot; None if it is not tracked.
 
-        timeframes   the requested frames to load, each an `AskedFrame`
+        timeframes   the names of timeframes to add to those of the specification, see `AskedFrame`
         """
 
 
 class LogTrimmed(Exception):
-    """An event or slot that a reader needs is missing: the reader must restart from the tip."""
+    """An event or slot that a reader needs was deleted: it must start again from the newest."""

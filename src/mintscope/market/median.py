@@ -19,12 +19,14 @@ TIMES_HEAVIEST: Final = 8
 
 
 class Side(NamedTuple):
-    """The pools on one side of a price.
+    """The pools of a mint whose prices are on one side of a given price, as sums of weights.
 
-    trading    the weight of all pools that trade
+    A pool that has not traded lately is silent: it has an eighth of its weight.
+
+    trading    the sum of the weights of the pools that trade
     heaviest   the weight of the heaviest pool that trades
-    silent     the sum of the eighths of the weights of all silent pools
-    deepest    the weight of the heaviest pool, as if silent pools traded
+    silent     the sum of the weights of the silent pools, an eighth of each
+    deepest    the weight of the heaviest of all pools, as if silent pools traded
     """
 
     trading: float
@@ -33,7 +35,10 @@ class Side(NamedTuple):
     deepest: float
 
     def and_one(self, weight: float, *, is_silent: bool) -> "Side":
-        """Return this side with one more pool; a silent pool's *weight* is already an eighth."""
+        """Return these sums with one more pool.
+
+        weight   the weight of the pool; if it is silent, an eighth of it
+        """
         trading, heaviest, silent, deepest = self
         if is_silent:
             return Side(trading, heaviest, silent + weight, max(deepest, SILENT * weight))
@@ -41,11 +46,17 @@ class Side(NamedTuple):
 
     @property
     def times_seen(self) -> float:
-        """The number of pools that may show the same money, 0 to SILENT: trading / heaviest."""
+        """The number of pools that may show the same money: trading / heaviest, at most SILENT.
+
+        It is 0 if no pool trades.
+        """
         return min(self.trading / self.heaviest, SILENT) if self.heaviest else 0.0
 
     def against(self, times_seen: float) -> float:
-        """Return the weight of this side if *times_seen* pools of the other side show its money."""
+        """Return the weight of this side against the other one.
+
+        times_seen   the number of pools of the other side that may show the same money as this side
+        """
         return min(self.trading + self.silent * times_seen, TIMES_HEAVIEST * self.deepest)
 
 
@@ -83,12 +94,15 @@ def middle(
 
 
 def _compared(one: Side, other: Side) -> tuple[float, float]:
-    """Return the weights of both sides; if no pool trades, silent pools count with an eighth."""
+    """Return the weight of *one* against *other*, and that of *other* against *one*.
+
+    If no pool trades, silent pools count with an eighth.
+    """
     if not one.heaviest and not other.heaviest:
         return one.against(1.0), other.against(1.0)
     return one.against(other.times_seen), other.against(one.times_seen)
 
 
 def is_near(usd: float, other: float, agreement: float) -> bool:
-    """Return whether the higher price exceeds the lower one by at most *agreement*, a fraction."""
+    """Return whether two prices differ by at most *agreement*, as a fraction of the lower one."""
     return (usd / other if usd > other else other / usd) <= 1 + agreement

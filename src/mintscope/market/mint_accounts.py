@@ -1,4 +1,4 @@
-"""Facts of mints, read from a node once a mint is tracked, and then every day."""
+"""Reads facts of mints, such as names, from a node: once a mint is tracked, and then every day."""
 
 import asyncio
 from collections.abc import Sequence
@@ -39,9 +39,10 @@ Read = dict[Mint, MintFacts | NotAMint]
 
 
 async def keep_facts(rpc: Rpc, store: SqlMintFacts, clock: Clock) -> None:
-    """Read the facts of each mint once it is tracked, and then every day; never return.
+    """Read facts of mints, such as names, from a node, and store them; never return.
 
-    If the node or the store does not answer, this tries again after LOOK_S.
+    The facts of a mint are read once it is tracked, and then every day.  If the node or the store
+    does not answer, this tries again after LOOK_S.
     """
     while True:
         with suppress(ServiceUnavailable):
@@ -53,11 +54,11 @@ async def keep_facts(rpc: Rpc, store: SqlMintFacts, clock: Clock) -> None:
 
 
 async def refresh_facts(rpc: Rpc, store: SqlMintFacts, clock: Clock) -> None:
-    """Read the facts of tracked mints that are due, at most MINTS_A_CALL of them, in one call.
+    """Read the accounts of some tracked mints from a node, and store their facts, such as names.
 
-    The mints that were read longest ago come first.  If the call fails, each mint is read by
-    itself.  A mint that cannot be read is due again after a quarter of an hour; an account that is
-    not a mint, after a day.
+    At most MINTS_A_CALL mints are read in one call, those first that were read longest ago.  If the
+    call fails, each mint is read by itself.  A mint that cannot be read is due again after a
+    quarter of an hour; an account that is not a mint, after a day.
 
     Raises SourceError if the node fails, and ServiceUnavailable if the store does not answer.
     """
@@ -78,7 +79,7 @@ async def refresh_facts(rpc: Rpc, store: SqlMintFacts, clock: Clock) -> None:
 
 
 async def read_facts(rpc: Rpc, mints: Sequence[Mint], clock: Clock) -> Read:
-    """Return the facts of each of *mints*, at most 50, or the reason why it is not a mint.
+    """Read the facts of each of *mints* from a node, at most 50; or the reason why it is no mint.
 
     Raises SourceError if the node fails.
     """
@@ -91,10 +92,12 @@ async def read_facts(rpc: Rpc, mints: Sequence[Mint], clock: Clock) -> Read:
 
 
 async def _read_each(rpc: Rpc, mints: Sequence[Mint], clock: Clock, cause: SourceError) -> Read:
-    """Return the facts of each of *mints*, or the reason why they cannot be read.
+    """Read the facts of each of *mints* by itself; return them, or why they cannot be read.
 
-    cause    the failure of reading all at once; raised if no mint can be read
-    Raises   SourceError if the node does not answer other requests either
+    Raises *cause* if no mint can be read, and SourceError if the node does not answer other
+    requests either.
+
+    cause    the failure of reading all at once
     """
     read: Read = {}
     failures: dict[Mint, SourceError] = {}
@@ -116,9 +119,9 @@ async def _read_each(rpc: Rpc, mints: Sequence[Mint], clock: Clock, cause: Sourc
 async def read_accounts(
     rpc: Rpc, addresses: Sequence[str]
 ) -> tuple[Sequence[ChainAccount | None], Slot]:
-    """Return the account at each of *addresses*, or None, and the slot at which they were read.
+    """Read the account at each of *addresses* from a node; None if there is no account.
 
-    Raises SourceError if the node fails.
+    Returns also the slot at which they were read.  Raises SourceError if the node fails.
     """
     answer = await rpc.accounts(addresses)
     # Accounts are found by their place, so after a missing one, all would belong to other mints.

@@ -53,17 +53,20 @@ class NotAMint(Exception):
 
 
 class ChainAccount(msgspec.Struct, frozen=True, kw_only=True):
-    """An account as a node returned it; *owner* is its program."""
+    """An account of the chain as a node returned it.
+
+    owner   the program that owns it
+    """
 
     owner: str
     data: bytes
 
 
 class ScaledUiAmount(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The number of tokens that wallets show for one token.
+    """The multiplier by which wallets multiply an amount of a token before they show it.
 
-    multiplier       the number until *effective_at*; positive and finite
-    new_multiplier   the number from *effective_at* on
+    multiplier       applies before *effective_at*; positive and finite
+    new_multiplier   applies from *effective_at* on
     effective_at     Unix seconds, as set by the issuer; can be any integer of 64 bits
     """
 
@@ -76,9 +79,9 @@ class ScaledUiAmount(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         return self.new_multiplier if time >= self.effective_at else self.multiplier
 
     def announced(self, time: UnixS) -> tuple[float, UnixS] | None:
-        """Return the new multiplier and its time if it will apply after *time*; otherwise None.
+        """Return the new multiplier and its time, if it will apply after *time*; otherwise None.
 
-        None also if it is equal to the multiplier, or will apply only after UNIX_S_MAX.
+        None also if it is equal to the current multiplier, or if its time is later than UNIX_S_MAX.
         """
         is_ahead = time < self.effective_at <= UNIX_S_MAX
         if not is_ahead or self.new_multiplier == self.multiplier:
@@ -87,7 +90,7 @@ class ScaledUiAmount(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class MintFacts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The facts of a mint at a slot.
+    """The facts of a mint that a node returned, as of a slot.
 
     slot                the slot of the state that was read
     read_at_ms          the time of reading
@@ -131,8 +134,9 @@ def facts_of(
     slot: Slot,
     read_at_ms: UnixMs,
 ) -> MintFacts:
-    """Return the facts of *mint* in *account*.
+    """Return the facts of *mint*, such as its name and supply, from its accounts on the chain.
 
+    account    the account of the mint; None: it does not exist
     metadata   the account at `metadata_address`; ignored unless it is Metaplex's and of this mint
 
     Raises NotAMint if *account* is not a mint that can be tracked.
@@ -197,7 +201,11 @@ def _extensions(data: bytes) -> dict[int, bytes]:
 def _names(
     mint: Mint, extension: bytes | None, metadata: ChainAccount | None
 ) -> tuple[str | None, str | None]:
-    """Return the name and the symbol in *extension*, or else in *metadata*; None if missing."""
+    """Return the name and the symbol of *mint*; None if missing.
+
+    extension   its metadata extension (Token-2022), from which they are taken; None: there is none
+    metadata    otherwise, the account in which Metaplex stores them; None: there is none
+    """
     # In both forms of metadata, the mint follows the update authority, which takes 32 bytes.
     key = bytes(Pubkey.from_string(mint))
     if extension is not None and extension[32:64] == key:
@@ -210,14 +218,20 @@ def _names(
 
 
 def _texts(data: bytes, at: int) -> tuple[str | None, str | None]:
-    """Return the two strings at *at*, each with four bytes of length, then UTF-8."""
+    """Return the name and the symbol that begin at index *at* of *data*.
+
+    Each is stored as four bytes of length, then UTF-8.
+    """
     name, at = _text(data, at)
     symbol, _ = _text(data, at)
     return name, symbol
 
 
 def _text(data: bytes, at: int) -> tuple[str | None, int]:
-    """Return the string at *at*, or None, and its end; Metaplex pads strings with zero bytes."""
+    """Return the string at index *at* of *data*, or None, and the index after it.
+
+    Metaplex pads strings with zero bytes, which are removed.
+    """
     end = at + 4 + int.from_bytes(data[at : at + 4], "little")
     if at + 4 > len(data) or end > len(data):
         return None, len(data)
@@ -227,18 +241,21 @@ def _text(data: bytes, at: int) -> tuple[str | None, int]:
 
 
 def _optional(data: bytes, at: int) -> str | None:
-    """Return the key of the COption<Pubkey> at *at*, after its tag of four bytes; None if unset."""
+    """Return the optional address at index *at* of *data*, a COption<Pubkey>; None if unset."""
     return _address(data, at + 4) if data[at : at + 4] == b"\x01\0\0\0" else None
 
 
 def _address(value: bytes | None, at: int) -> str | None:
-    """Return the address at *at*; None if it is 32 zero bytes, or missing."""
+    """Return the address at index *at* of *value*; None if it is missing, or 32 zero bytes."""
     key = b"" if value is None else value[at : at + PUBKEY_BYTES]
     return str(Pubkey.from_bytes(key)) if len(key) == PUBKEY_BYTES and any(key) else None
 
 
 def _scaled(value: bytes | None) -> ScaledUiAmount | None:
-    """Return the multipliers, or None if they are missing, or not positive and finite."""
+    """Return the multipliers in the Token-2022 extension *value*.
+
+    None if they are missing, or not positive and finite.
+    """
     if value is None or len(value) < MULTIPLIERS_AT + MULTIPLIERS.size:
         return None
     multiplier, effective_at, newer = MULTIPLIERS.unpack_from(value, MULTIPLIERS_AT)

@@ -1,7 +1,7 @@
-"""Records of the market store: slots, folded and tracked mints, retention and activity.
+"""The records that ingest reads from and writes to the market store.
 
-The finalized fold reads only final slots.  It decides, slot by slot, which mints trade enough to be
-tracked without being listed.
+They are slots, folded and tracked mints, retention and activity.  The fold reads only final slots,
+and decides, slot by slot, which mints trade enough to be tracked without being listed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,11 +22,11 @@ from mintscope.solana.blocks import Gap
 
 
 class Floor(msgspec.Struct, frozen=True, kw_only=True):
-    """The least trading for which a mint is tracked.
+    """The least trading of a mint for which it is tracked without an operator.
 
     swaps_min        the least number of swaps in one UTC day, by the time of the chain
     volume_min       the least volume on the same day, in micro-USD
-    dead_after_days  the number of days below the floor after which a tracked mint is dropped
+    dead_after_days  a tracked mint is dropped after more days than this without such a day
     """
 
     swaps_min: int
@@ -39,9 +39,9 @@ class Floor(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Activity(NamedTuple):
-    """The trading of a mint.
+    """The trading of a mint on the last day on which it was traded.
 
-    day         the newest UTC day on which the mint traded, in days since 1970
+    day         this UTC day, in days since 1970
     swaps       the number of swaps on that day
     volume      the volume on that day, in micro-USD
     lively_day  the newest day on which the mint reached the floor; None: it never did
@@ -59,11 +59,14 @@ def day_of(time: UnixS) -> int:
 
 
 def count(before: Activity | None, *, day: int, swaps: int, volume: int, floor: Floor) -> Activity:
-    """Return the activity of a mint after a slot of *day* with *swaps* and *volume*.
+    """Return the activity of a mint after a slot in which it was traded.
 
-    before   the activity before the slot; its swaps and volume count only if they are of *day*
+    before         the activity before the slot; None: the mint was not traded before
+    day            the UTC day of the slot
+    swaps, volume  the swaps of the mint in the slot, and their micro-USD
+    floor          how many swaps and how much volume in a day keep a mint tracked
 
-    The volume of a day is at most SUM_MAX.
+    The volume of a day is limited to SUM_MAX.
     """
     if before is not None and before.day == day:
         swaps += before.swaps
@@ -75,14 +78,16 @@ def count(before: Activity | None, *, day: int, swaps: int, volume: int, floor: 
 
 
 def is_lively(activity: Activity) -> bool:
-    """Return whether the mint reached the floor on the newest day on which it traded."""
+    """Return whether a mint traded enough to be tracked on the last day on which it traded."""
     return activity.lively_day == activity.day
 
 
 def is_dead(activity: Activity, *, today: int, floor: Floor) -> bool:
-    """Return whether the mint has not reached *floor* for more than `dead_after_days` days.
+    """Return whether a mint trades too little to stay tracked by a rule.
 
-    A mint that has never reached it is dead, too.
+    It has never reached *floor*, or not for more than `dead_after_days` days.
+
+    today   the UTC day, in days since 1970
     """
     return activity.lively_day is None or today - activity.lively_day > floor.dead_after_days
 
@@ -96,9 +101,10 @@ RECENT_S: Final = 900
 
 
 class NewSlot(msgspec.Struct, frozen=True):
-    """A slot to append to the log, with the swaps to log: see `pricing.Priced`.
+    """A slot to append to the log.
 
-    standings  for each mint whose pools the slot changed: its pools after the slot
+    swaps       the swaps to log, see `pricing.Priced`
+    standings   for each mint whose pools the slot changed: its pools after the slot
     """
 
     header: SlotHeader
@@ -107,19 +113,23 @@ class NewSlot(msgspec.Struct, frozen=True):
 
 
 class OrphanedSlot(msgspec.Struct, frozen=True):
-    """*slot*, the newest slot of the log that is not retracted, is no longer in the chain."""
+    """The newest slot of the log is no longer in the chain: a reorg abandoned it."""
 
     slot: Slot
 
 
 class FinalSlot(msgspec.Struct, frozen=True):
-    """*slot*, which is in the log, is final."""
+    """The event that a slot in the log has become final."""
 
     slot: Slot
 
 
 class Unread(msgspec.Struct, frozen=True, kw_only=True):
-    """A transaction, or one call of *program* in it, that the decoder could not read."""
+    """A transaction, or one call of *program* in it, that could not be read.
+
+    signature   of the transaction; None if unknown
+    reason      why it could not be read
+    """
 
     slot: Slot
     signature: Signature | None
@@ -133,7 +143,10 @@ Change = NewSlot | OrphanedSlot | FinalSlot | Gap | Unread | NotRead | SlotCover
 
 
 class FinalizedSlot(NamedTuple):
-    """A final slot to fold; *seq* is the number of the event that appended it to the log."""
+    """A final slot to fold.
+
+    seq   the position of the event that appended it to the log
+    """
 
     slot: Slot
     time: UnixS
@@ -162,9 +175,10 @@ class Kept(NamedTuple):
 
 
 class FoldedMint(NamedTuple):
-    """The changes that a batch makes to one mint; rows are in order, oldest first.
+    """The changes that a batch of slots makes to the stored data of one mint.
 
-    The fields up to `opened` are the results of the methods of `fold.MintFold` with these names.
+    The fields up to `opened` are the results of the methods of `fold.MintFold` with these names;
+    candles are oldest first.
 
     last_swap   the effective time of its newest swap
     pools       the changes of its pool book
@@ -182,12 +196,12 @@ class FoldedMint(NamedTuple):
 
 
 class Folded(msgspec.Struct, frozen=True, kw_only=True):
-    """The changes that a batch of slots makes.
+    """The changes that the fold of a batch of slots makes to the store.
 
     checkpoint   the last slot of the batch
-    untracked    mints that a rule drops; these are dropped first
-    tracked      mints that a rule tracks, each with the slot from which it is tracked
-    activity     the trading of mints, if mints are tracked by a floor
+    untracked    mints that a rule ceases to track; these are dropped first
+    tracked      mints that a rule begins to track, each with the slot from which it is tracked
+    activity     how much mints were traded, if mints are tracked by that
     mints        the changes of tracked mints
     """
 
@@ -201,12 +215,11 @@ class Folded(msgspec.Struct, frozen=True, kw_only=True):
 class TrackedMint(NamedTuple):
     """A tracked mint.
 
-    since_slot    swaps of later slots count
+    since_slot    swaps of later slots are logged
     since_time    effective time of that slot; None: the mint was added before the first slot
     is_listed     whether an operator added the mint, so that no rule drops it
     last_swap     time of the newest folded swap; None before the first
-    state         state of the mint in the finalized fold; None before the first swap, or if it was
-                  not read
+    state         the state of its fold; None before the first swap, or if it was not read
     """
 
     mint: Mint
@@ -218,14 +231,18 @@ class TrackedMint(NamedTuple):
 
 
 class FoundMints(NamedTuple):
-    """The number of tracked mints whose address contains a text, and some of these mints."""
+    """The result of a search for mints by a part of their address.
+
+    total   the number of tracked mints found
+    mints   some of them
+    """
 
     total: int
     mints: Sequence[TrackedMint]
 
 
 class MarketOverview(NamedTuple):
-    """The position of the market, and its open gaps and tracked mints.
+    """The position of the market, with its open gaps and what is stored.
 
     slot, time     the slot and the time of the newest block; None before the first
     folded_slot    the last final slot whose swaps are in the stored state of the mints; None before
@@ -252,21 +269,20 @@ class MarketOverview(NamedTuple):
 
 
 class Retention(msgspec.Struct, frozen=True):
-    """The retention of candles and swaps.
+    """The times for which candles and swaps are kept.
 
-    The newest 101 candles that have a price, of each tracked mint and timeframe, are never deleted.
+    The newest 101 candles with a price are always kept, for each tracked mint and timeframe.
 
     keep_s    by timeframe: a candle may be deleted once it is this many seconds older than the
               newest candle of its mint
-    swaps_s   a swap may be deleted once it is this many seconds older than the checkpoint of the
-              finalized fold
+    swaps_s   a swap may be deleted once it is this many seconds older than the newest folded slot
     """
 
     keep_s: Mapping[Timeframe, int]
     swaps_s: int = RECENT_S
 
     def __post_init__(self) -> None:
-        """Raise ValueError if *keep_s* of any timeframe is shorter than loading a mint needs."""
+        """Raise ValueError if *keep_s* of a timeframe is shorter than loading a mint needs."""
         for timeframe in Timeframe:
             floor = MINUTES_S if timeframe is Timeframe.M1 else WIDTH_S[timeframe]
             if self.keep_s.get(timeframe, 0) < floor:
@@ -290,15 +306,13 @@ CANDLES_FOR_ALL: Final = 200  # all indicators have values: EMA-200 needs the mo
 
 
 def ready_from(state: bytes | None, now: UnixS) -> Mapping[Timeframe, UnixS | None]:
-    """Return, by timeframe, the earliest time at which all indicators have values.
+    """Return, by timeframe, the earliest time at which all indicators of a mint can have values.
 
-    None means that they have values now.
+    None: they have values now.  The actual time is later if there is a candle's span without a
+    swap. A span that has volume but no price yet counts as one without a swap, so the time may be
+    one span late.
 
-    The result assumes a swap in each bucket: a bucket without a swap has no candle, so the actual
-    time is later.  A bucket that has volume but no price yet counts as one without a swap, so the
-    time may be one bucket late.
-
-    state   the state of the mint in the finalized fold; None before its first swap
+    state   the state of the mint's fold; None before its first swap
     now     effective time of the newest slot
     """
     frames = [None] * len(Timeframe) if state is None else read_state(state)["frames"][0]

@@ -77,14 +77,18 @@ SetsPrice: TypeAlias = Callable[[Mint, Offer], bool]
 
 
 class Rate(NamedTuple):
-    """The rate of SOL in dollars, and the time of the newest swap on which it is based."""
+    """The rate of SOL in dollars.
+
+    usd   the price of one SOL
+    at    the time of the newest swap on which it is based
+    """
 
     usd: float
     at: UnixS
 
 
 class _ExactRate(NamedTuple):
-    """Micro-USD of one lamport as the exact fraction *times* / *per*."""
+    """The micro-USD of one lamport as the exact fraction *times* / *per*."""
 
     times: int
     per: int
@@ -107,7 +111,9 @@ class Unpriced(StrEnum):
 
 
 class Priced(NamedTuple):
-    """The swaps of one slot to log, in order, and the number of swaps that set no price, by reason.
+    """The swaps of one slot that must be logged, in order.
+
+    unpriced   the number of swaps that set no price, by reason
 
     Swaps with neither volume nor evidence are not logged.
     """
@@ -122,15 +128,15 @@ def sol_usd_samples(
     agrees: Agrees | None = None,
     quotes: Quotes = BASIC,
 ) -> tuple[Sample, ...]:
-    """Return the samples of the SOL/USD rate in the swaps of a slot, in order.
+    """Return the prices of SOL in the swaps of a slot that may set the SOL/USD rate, in order.
 
-    A transaction has at most one sample in each pool, that of its last swap that may be a sample.
-    It has none in a pool in which it bought and sold SOL.  All its samples have the same signer.
-    Of each pool, only the samples that `newest` keeps are returned.
+    A transaction has at most one in each pool, that of its last suitable swap, and none in a pool
+    in which it bought and sold SOL.  All those of a transaction have the same signer.  Of each
+    pool, only those that `newest` keeps are returned.
 
-    quotes   the quote mints as of before the slot
     time     the time of the slot
-    agrees   returns whether the next swap may be a sample; None: every swap may
+    agrees   returns whether the next swap is suitable; None: every swap is
+    quotes   the tokens in which prices are stated, as of before the slot
     """
     found: dict[tuple[str, int], Sample] = {}
     sides: dict[tuple[str, int], bool] = {}
@@ -168,12 +174,14 @@ def sol_usd_samples(
 
 
 def sol_usd(recent: Iterable[SlotHeader], samples: Sequence[Sample], time: UnixS) -> Rate | None:
-    """Return the rate of SOL in a slot at *time* with *samples*; None if SOL has no rate.
+    """Return the rate of SOL in a slot; None if SOL has no rate.
 
     Without samples, the previous rate is returned, unless it is older than RATE_AGE_MAX_S: a slot
     without trades of SOL does not change the rate.
 
-    recent   the headers before the slot, newest first; read only as far back as needed
+    recent    the headers before the slot, newest first; read only as far back as needed
+    samples   the prices of SOL in the slot
+    time      the time of the slot
     """
     if not samples:
         return _last(next(iter(recent), None), time)
@@ -189,7 +197,7 @@ def sol_usd(recent: Iterable[SlotHeader], samples: Sequence[Sample], time: UnixS
 
 
 def _last(header: SlotHeader | None, time: UnixS) -> Rate | None:
-    """Return the rate of *header*; None if there is no rate, or if it is too old at *time*."""
+    """Return the rate of SOL in *header*; None if it has none, or one that is too old at *time*."""
     if header is None or header.sol_usd is None or header.sol_usd_time is None:
         return None
     if time - header.sol_usd_time > RATE_AGE_MAX_S:
@@ -204,12 +212,13 @@ def price_slot(
     quotes: Quotes = BASIC,
     time: UnixS = UnixS(0),  # noqa: B008 - a number
 ) -> Priced:
-    """Return *swaps* with prices and volumes for the analytics of their base mints.
+    """Return the swaps of a slot with their prices and volumes, as they are logged.
 
+    swaps        in order
     rate         the rate of SOL; None: of *swaps*, only migrations are returned
-    sets_price   returns whether the next swap sets the price; None: every swap that is not
-                 part of a round trip does
-    quotes       the quote mints as of before the slot
+    sets_price   returns whether the next swap sets the price; None: every swap that is not part of
+                 a round trip does
+    quotes       the tokens in which prices are stated, as of before the slot
     time         the time of the slot
     """
     ordered = sorted(swaps, key=_position)
@@ -275,7 +284,10 @@ def _without_rate(
     sets_price: SetsPrice | None,
     time: UnixS,
 ) -> Priced:
-    """Return the migrations in *sided*, and *unpriced* with the count of all other swaps added."""
+    """Return the result for a slot without a rate of SOL: it has no prices, but its migrations.
+
+    unpriced   the number of swaps already left out, by reason; all other swaps are added to it
+    """
     moves = [one for one in sided if one[0].succeeds is not None]
     without_rate = Counter({Unpriced.NO_RATE: len(sided) - len(moves)})
     moved = [_succession(*one, sets_price, time) for one in moves]
@@ -285,7 +297,11 @@ def _without_rate(
 def _succession(
     swap: Swap, seen: Oriented, sets_price: SetsPrice | None, time: UnixS
 ) -> PricedSwap:
-    """Return the log entry of the migration *swap*: its pool replaces the curve `swap.succeeds`."""
+    """Return the log entry of a migration: the pool of *swap* replaces a bonding curve.
+
+    seen         the swap, with the token as base
+    sets_price   called with the migration; None: no function is called
+    """
     evidence = Evidence(None, 0, "", succeeds=swap.succeeds)
     if sets_price is not None:
         sets_price(seen.base, offer_of(swap.pool, (0.0, 0.0), evidence, time))
@@ -296,7 +312,10 @@ def _succession(
 def _sided(
     swaps: Iterable[Swap], quotes: Quotes
 ) -> tuple[list[tuple[Swap, Oriented]], Counter[Unpriced]]:
-    """Return the *swaps* that have a base and a quote, and the count of the others."""
+    """Return *swaps* with the side that is priced and the side that it is priced in.
+
+    Swaps without such sides are left out; the second result counts them.
+    """
     sided = []
     without = 0
     for swap in swaps:
@@ -316,7 +335,11 @@ def offer_of(
     *,
     is_buy: bool = True,
 ) -> Offer:
-    """Return the offer of a swap of *pool* at *price*, in USD and SOL."""
+    """Return the price of a mint in a swap of *pool*, together with the evidence of the swap.
+
+    price      the price in USD and in SOL
+    evidence   the facts that the swap shows about the pool
+    """
     usd, sol = price
     return Offer(
         pool,
@@ -342,7 +365,10 @@ def _evidence(  # noqa: PLR0913, PLR0917 - one argument for each source
     uncounted: int,
     trip: int = 0,
 ) -> Evidence:
-    """Return the facts that *swap* shows about its pool; *volume* is the result of `_volume`."""
+    """Return the facts that *swap* shows about its pool, and its role in a round trip.
+
+    volume   its micro-USD, from `_volume`
+    """
     left = seen.quote_left
     depth = None if left is None else _worth(seen, left, rate, quotes)
     is_direct = seen.quote_kind is not TOKEN
@@ -359,7 +385,7 @@ def _evidence(  # noqa: PLR0913, PLR0917 - one argument for each source
 
 
 def _has_one_pool(sided: Iterable[tuple[Swap, Oriented]], rate: Rate, quotes: Quotes) -> bool:
-    """Return whether at most one pool prices SOL, including the pools of this slot."""
+    """Return whether at most one pool sets prices of SOL, including the pools of this slot."""
     pools = quotes.pools(WSOL)
     if len(pools) <= 1:
         pools.update(
@@ -371,7 +397,10 @@ def _has_one_pool(sided: Iterable[tuple[Swap, Oriented]], rate: Rate, quotes: Qu
 
 
 def _uncounted(swap: Swap, seen: Oriented, quotes: Quotes, wash: Wash) -> int:
-    """Return the reason why *swap* adds no volume, as an `Uncounted`, or COUNTED."""
+    """Return the reason why *swap* adds no volume, as an `Uncounted`; COUNTED if it adds some.
+
+    wash   the (transaction, mint, signer) of signers that bought and sold the mint at once
+    """
     if (swap.transaction_index, seen.base, swap.signer) in wash:
         return int(Uncounted.ROUND_TRIP)
     if seen.quote_kind is TOKEN and not quotes.counts_volume(seen.quote):
@@ -380,22 +409,28 @@ def _uncounted(swap: Swap, seen: Oriented, quotes: Quotes, wash: Wash) -> int:
 
 
 def _has_evidence(flow: int, uncounted: int) -> bool:
-    """Return whether the log stores the evidence of a swap without a price of its own."""
+    """Return whether evidence is logged for a swap that sets no price.
+
+    flow        its micro-USD
+    uncounted   why it adds no volume, as an `Uncounted`
+    """
     return flow > DUST_VOLUME or (flow > 0 and not uncounted)
 
 
 def dust_volume(evidence: Evidence, *, counts: bool) -> int:
-    """Return the volume of a swap without a price; 0 if it is above DUST_VOLUME or must not count.
+    """Return the volume of a very small swap, which sets no price, in micro-USD.
 
-    counts   whether the pool of the swap counts for the price; if not, the result is 0: the owner
-             of a private pool could otherwise add volume by any number of trades of ten cents
+    It is 0 if the swap is larger than DUST_VOLUME or must not count as volume.
+
+    counts   whether swaps in its pool can set the price; if not, the result is 0: the owner of a
+             private pool could otherwise add volume by any number of trades of ten cents
     """
     is_volume = counts and not evidence.uncounted and evidence.flow <= DUST_VOLUME
     return evidence.flow if is_volume else 0
 
 
 def _shown(swap: Swap, depth: int | None) -> int | None:
-    """Return the *depth* that *swap* shows, at most DEPTH_MAX.
+    """Return the liquidity that *swap* shows: *depth*, at most DEPTH_MAX; None if it is unknown.
 
     A swap by a program that is not listed shows 0, because the trader may own such a program, and
     put one vault into any number of its pools.
@@ -418,18 +453,18 @@ def _detail(swap: Swap, seen: Oriented) -> SwapDetail:
 
 
 def _quote_decimals(seen: Oriented) -> int | None:
-    """Return the decimals of the quote; None if it is another token of unknown decimals."""
+    """Return the decimals of the token in which *seen* is priced; None if they are unknown."""
     return seen.quote_decimals if seen.quote_kind is TOKEN else QUOTE_DECIMALS[seen.quote_kind]
 
 
 def _with_several(swaps: Iterable[Swap]) -> set[int]:
-    """Return the transactions with more than one of *swaps*."""
+    """Return the indices of the transactions that made more than one of *swaps*."""
     counts = Counter(map(_transaction, swaps))
     return {transaction for transaction, count in counts.items() if count > 1}
 
 
 def _on_both_sides(sided: Iterable[tuple[Swap, Oriented]]) -> Wash:
-    """Return the signers that both bought and sold a mint in one transaction."""
+    """Return the (transaction, mint, signer) of each signer that bought and sold a mint at once."""
     sides: dict[bool, set[tuple[int, Mint, str]]] = {True: set(), False: set()}
     for swap, seen in sided:
         if swap.succeeds is None:
@@ -438,10 +473,11 @@ def _on_both_sides(sided: Iterable[tuple[Swap, Oriented]]) -> Wash:
 
 
 def _trips(swaps: Iterable[Swap]) -> dict[Way, Trip]:
-    """Return the role of each swap that is part of a round trip, by the `Way` of the swap.
+    """Return the swaps that are part of a round trip, with the role of each.
 
-    *swaps* are in order.  The way of a swap names its pool if the role is BACK, and its signer if
-    the role is LOOP.
+    A swap is named by its `Way`, with its pool if its role is BACK, and its signer if it is LOOP.
+
+    swaps   in order
     """
     trips: dict[Way, Trip] = {}
     for _, group in groupby(swaps, attrgetter("transaction_index")):
@@ -453,10 +489,11 @@ def _trips(swaps: Iterable[Swap]) -> dict[Way, Trip]:
 
 
 def _ways_back(together: Iterable[Swap]) -> list[Way]:
-    """Return (transaction, pool, in mint, out mint) for swaps in pools traded both ways.
+    """Return (transaction, pool, in mint, out mint) of swaps in pools that are used both ways.
 
-    All swaps in such a pool are a round trip, by any signer: the victim of a sandwich, and the
-    second key of a trader, could not trade at another price.
+    If a transaction trades in a pool in both directions, all its swaps in that pool are a round
+    trip, by any signer: the victim of a sandwich, and the second key of a trader, could not trade
+    at another price.
     """
     ways = {(one.transaction_index, one.pool, one.in_mint, one.out_mint) for one in together}
     return [way for way in ways if (*way[:2], way[3], way[2]) in ways]
@@ -465,9 +502,9 @@ def _ways_back(together: Iterable[Swap]) -> list[Way]:
 def _loops(together: Iterable[Swap]) -> Iterator[Way]:
     """Yield (transaction, signer, in mint, out mint) of swaps that are part of a loop.
 
-    A loop leads back to its first mint, by any number of mints.  Exchanges of a signer are removed
-    until each remaining one pays with a mint that another one bought, and buys a mint that another
-    one pays with; the remaining exchanges are loops.
+    A loop is a chain of exchanges by one signer in one transaction that leads back to its first
+    mint. To find loops, exchanges are removed until each remaining one pays with a mint that
+    another one bought, and buys a mint that another one pays with.
     """
     exchanges: dict[tuple[int, str], set[tuple[Mint, Mint]]] = {}
     for swap in together:
@@ -486,7 +523,7 @@ def _loops(together: Iterable[Swap]) -> Iterator[Way]:
 
 
 def _trip(trips: dict[Way, Trip], swap: Swap) -> Trip:
-    """Return the role of *swap* in *trips*; NONE if it is not part of a round trip."""
+    """Return the role that *swap* has in a round trip by *trips*; NONE if it is part of none."""
     at = swap.transaction_index
     way = swap.in_mint, swap.out_mint
     back = trips.get((at, swap.pool, *way))
@@ -494,14 +531,21 @@ def _trip(trips: dict[Way, Trip], swap: Swap) -> Trip:
 
 
 def _volume(seen: Oriented, rate: _ExactRate, quotes: Quotes) -> int:
-    """Return the traded micro-USD, rounded down; 0 if the quote does not count as volume."""
+    """Return the volume of a swap in micro-USD, rounded down.
+
+    It is 0 if trades against the quote, the token in which the swap is priced, do not count as
+    volume.
+    """
     if seen.quote_kind is TOKEN and not quotes.counts_volume(seen.quote):
         return 0
     return _worth(seen, seen.quote_amount, rate, quotes)
 
 
 def _worth(seen: Oriented, amount: int, rate: _ExactRate, quotes: Quotes) -> int:
-    """Return the micro-USD that *amount* of the quote is worth, rounded down; 0 if unknown."""
+    """Return the micro-USD of *amount* raw units of the token in which *seen* is priced.
+
+    The result is rounded down; 0 if it is unknown.
+    """
     kind = seen.quote_kind
     if kind is SOL:
         return amount * rate.times // rate.per
@@ -516,7 +560,11 @@ def _worth(seen: Oriented, amount: int, rate: _ExactRate, quotes: Quotes) -> int
 
 
 def _price(seen: Oriented, rate: float, quotes: Quotes) -> tuple[float, float] | Unpriced:
-    """Return the price of one whole base token in dollars and in SOL, or why it has no price."""
+    """Return the price of one whole token in dollars and in SOL, or the reason why there is none.
+
+    seen   the swap, with the side that is priced and the side that it is priced in
+    rate   the dollars for one SOL
+    """
     in_quote = _ratio(seen)
     if not isinstance(in_quote, float):
         return in_quote
@@ -538,7 +586,10 @@ def _price(seen: Oriented, rate: float, quotes: Quotes) -> tuple[float, float] |
 
 
 def _ratio(seen: Oriented) -> float | Unpriced:
-    """Return the price of one whole base token in whole quote tokens, or why it has no price."""
+    """Return the price of one whole token in whole quote tokens, or the reason why there is none.
+
+    The quote is the token in which the price is stated.
+    """
     least = DUST_QUOTE[seen.quote_kind]
     if seen.base_amount < DUST_RAW or seen.quote_amount < least:
         return Unpriced.DUST
@@ -556,6 +607,6 @@ def _ratio(seen: Oriented) -> float | Unpriced:
 
 
 def _usd_of_quote(seen: Oriented, quotes: Quotes) -> float:
-    """Return the USD value of the quote amount of *seen*; the decimals of the quote are known."""
+    """Return the USD value of the traded amount of the quote; its decimals must be known."""
     scale: int = 10 ** (seen.quote_decimals or 0)
     return seen.quote_amount / scale * quotes.worth(seen.quote)

@@ -52,14 +52,18 @@ Decided = Callable[[Mint], Standing | None]
 
 
 class _Token(NamedTuple):
-    """The USD value of one whole quote token, and the result of `Quotes.behind` for the token."""
+    """A token that can be a quote, in which other tokens are priced.
+
+    usd      the USD of one whole token
+    behind   the most liquidity that counts for a pool quoted in it, see `Quotes.behind`
+    """
 
     usd: float
     behind: int | None
 
 
 class QuoteMints(NamedTuple):
-    """The mints that an operator allows as quotes.
+    """The mints that an operator allows as quotes, the tokens in which prices are stated.
 
     SOL and tokens with a robust price are quotes, too.
     """
@@ -69,9 +73,9 @@ class QuoteMints(NamedTuple):
 
 
 class Quotes:
-    """The kind, rank and value of each mint as a quote, at one time.
+    """The mints that can be the quote of a swap, the token that states its price; their values.
 
-    decided   returns the standing of a mint; None if it has no price
+    decided   returns the price pools of a mint; None if it has no price
     dollars   the mints that count as one dollar
     off_peg   the deviation of each dollar from the median of all dollars, see `off_peg`
     """
@@ -92,13 +96,18 @@ class Quotes:
         self.dollars = _on_peg(self.off_peg, mints.dollars)
 
     def kind(self, mint: Mint) -> QuoteKind | None:
-        """Return the kind of *mint* as a quote, or None if it cannot be a quote."""
+        """Return whether *mint*, as a quote, is a dollar, SOL or another token.
+
+        The quote of a swap is the token in which its price is stated; None: *mint* cannot be a
+        quote.
+        """
         return KIND_OF_RANK[self.rank(mint)]
 
     def rank(self, mint: Mint) -> int:
-        """Return the rank of *mint* as a quote; of two mints, the one of lower rank is the quote.
+        """Return a number that decides which mint of a swap is the quote: it states the price.
 
-        0 a dollar, 1 SOL, 2 a staking token, 3 a token with a robust price, 4 no quote.
+        The quote is the mint with the lower number: 0 a dollar, 1 SOL, 2 a staking token, 3 a token
+        with a robust price.  A mint with 4 cannot be the quote.
         """
         rank = self._ranks.get(mint)
         if rank is None:
@@ -115,31 +124,39 @@ class Quotes:
         return 2 if mint in self._staking else 3
 
     def worth(self, mint: Mint) -> float:
-        """Return the value of one whole token of *mint*, which is of kind TOKEN, in USD."""
+        """Return the USD of one whole token of *mint*, which must have the kind TOKEN.
+
+        It is neither SOL nor a dollar token.
+        """
         token = self._token(mint)
         assert token is not None
         return token.usd
 
     def behind(self, mint: Mint) -> int | None:
-        """Return the most micro-USD of depth that count in a pool quoted in *mint*, of kind TOKEN.
+        """Return the most liquidity, in micro-USD, that counts for a pool that is quoted in *mint*.
 
-        None for a staking token, which the operator lists: there is no limit.
+        None if there is no limit: *mint* is a staking token that the operator lists.  *mint* must
+        be neither SOL nor a dollar token.
         """
         token = self._token(mint)
         assert token is not None
         return token.behind
 
     def pools(self, mint: Mint) -> set[str]:
-        """Return the known pools of *mint*."""
+        """Return the names of the pools in which *mint* is known to trade."""
         known = self._decided(mint)
         return set() if known is None else {pool.pool for pool in known.pools}
 
     def counts_pool(self, mint: Mint, pool: str) -> bool:
-        """Return whether *pool* counts for the price of *mint* at this point of the slot."""
+        """Return whether swaps in *pool* can set the price of *mint* at this point of the slot."""
         return counts_at(self._decided(mint), pool, self._time)
 
     def counts_volume(self, mint: Mint) -> bool:
-        """Return whether trades against *mint*, of kind TOKEN, count as volume."""
+        """Return whether trades of other tokens against the token *mint* count as volume.
+
+        Only those against staking tokens do.  *mint* must have the kind TOKEN: not be SOL or a
+        dollar.
+        """
         return mint in self._staking
 
     def _token(self, mint: Mint) -> _Token | None:
@@ -167,16 +184,19 @@ class Quotes:
         return _Token(decided.usd, _behind(decided, self._time)) if is_robust else None
 
     def _is_near_sol(self, usd: float) -> bool:
-        """Return whether a staking token can be worth *usd*; always True while SOL has no price."""
+        """Return whether *usd* is a possible price of a staking token; True if SOL has no price."""
         sol = self._decided(WSOL)
         return sol is None or STAKED_SOL_MIN <= usd / sol.usd <= STAKED_SOL_MAX
 
 
 def _behind(decided: Standing, time: UnixS) -> int:
-    """Return 1 / POOLS_BEHIND of the reserves of pools near the price of *decided*, in micro-USD.
+    """Return the part of a token's liquidity that counts for pools that are quoted in the token.
 
-    Pools that have not traded within ROBUST_FRESH_S do not count.  The reserves of a pool younger
-    than OLD_S count in proportion to its age.
+    It is 1 / POOLS_BEHIND of the reserves of those of its pools that are near its price, in
+    micro-USD. Pools that have not traded within ROBUST_FRESH_S do not count.  The reserves of a
+    pool younger than OLD_S count in proportion to its age.
+
+    decided   the pools of the token
     """
     low = decided.usd / (1 + AGREEMENT)
     high = decided.usd * (1 + AGREEMENT)
@@ -189,12 +209,13 @@ def _behind(decided: Standing, time: UnixS) -> int:
 
 
 def off_peg(prices: Mapping[Mint, float], dollars: frozenset[Mint]) -> dict[Mint, float]:
-    """Return the deviation of each dollar from the median of all; 0.01 is 1 % above it.
+    """Return by how much the price of each dollar token differs from the median; 0.01 is 1 % above.
 
     The result is empty if there are fewer than JUDGED_MIN prices.
 
-    prices   the USD of those *dollars* that traded within PEG_FRESH_S; if USDC or USDT is not among
-             them, 1 is added as its price
+    prices    the USD of those *dollars* that traded within PEG_FRESH_S; if USDC or USDT is not
+              among them, its price is taken to be 1
+    dollars   the mints of dollar tokens, such as USDC
     """
     judged = dict.fromkeys(dollars & TRUSTED, 1.0) | dict(prices)
     if len(judged) < JUDGED_MIN:
@@ -206,7 +227,10 @@ def off_peg(prices: Mapping[Mint, float], dollars: frozenset[Mint]) -> dict[Mint
 
 
 def _fresh(decided: Decided, time: UnixS, dollars: frozenset[Mint]) -> dict[Mint, float]:
-    """Return the prices of the *dollars* that traded within PEG_FRESH_S."""
+    """Return the USD price of each of *dollars* whose price was set less than PEG_FRESH_S ago.
+
+    decided   returns the last price of a mint, and its time
+    """
     prices: dict[Mint, float] = {}
     for dollar in dollars:
         known = decided(dollar)
@@ -216,7 +240,10 @@ def _fresh(decided: Decided, time: UnixS, dollars: frozenset[Mint]) -> dict[Mint
 
 
 def _on_peg(off: Mapping[Mint, float], dollars: frozenset[Mint]) -> frozenset[Mint]:
-    """Return the *dollars* that count as one dollar; *off* has their deviations, see `off_peg`."""
+    """Return those of *dollars* that count as one dollar now.
+
+    off   the deviation of each from the median, see `off_peg`
+    """
     if not off:
         return dollars & TRUSTED
     return frozenset(dollar for dollar, share in off.items() if abs(share) <= PEG_MAX)
@@ -227,11 +254,11 @@ BASIC: Final = Quotes()
 
 
 def oriented(swap: Swap, quotes: Quotes = BASIC) -> Oriented | None:
-    """Return *swap* with its base and its quote, or None if its mints cannot form these.
+    """Return *swap* with its base, the token that is priced, and its quote, which prices it.
 
-    The quote is the mint of lower rank.  Of two dollars, the quote is the one that the pool paid
-    out.  Two tokens of the same rank do not price each other, so prices never depend on each other
-    in a loop.
+    None if neither can be the quote.  The quote is the mint of lower rank.  Of two dollars, the
+    quote is the one that the pool paid out.  Two tokens of the same rank do not price each other,
+    so prices never depend on each other in a loop.
     """
     received = quotes.rank(swap.in_mint)
     paid = quotes.rank(swap.out_mint)
@@ -252,16 +279,16 @@ RATE_LATE_S: Final = MINUTE_S // 2
 
 
 class RateAge:
-    """Measures the age of the rate of SOL by the time of the chain."""
+    """Measures how old the rate of SOL in dollars is, by the effective times of slots."""
 
     def __init__(self) -> None:
         self._since: UnixS | None = None
         self._newest: UnixS | None = None
 
     def note(self, time: UnixS, rated_at: UnixS | None) -> None:
-        """Record the *time* of the newest slot, and the time of its rate.
+        """Record the *time* of the newest slot, and the age of the SOL rate that applies to it.
 
-        rated_at   time of the newest trade on which the slot's rate is based; None: it has no rate
+        rated_at   time of the newest trade on which this rate is based; None: there is no rate
         """
         if rated_at is not None:
             self._since = rated_at
@@ -271,12 +298,15 @@ class RateAge:
 
     @property
     def seconds(self) -> int:
-        """The seconds from the rate's newest trade, or from the first slot, to the newest slot."""
+        """The age of the SOL rate: seconds from the newest trade it is based on to the newest slot.
+
+        It is counted from the first slot if no slot had a rate, and is 0 before the first slot.
+        """
         if self._since is None or self._newest is None:
             return 0
         return max(0, self._newest - self._since)
 
     @property
     def is_late(self) -> bool:
-        """Whether swaps have no price, now or soon, because the rate is too old."""
+        """Whether the rate of SOL is so old that swaps have no price, or will soon have none."""
         return self.seconds > RATE_LATE_S

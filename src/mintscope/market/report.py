@@ -1,7 +1,7 @@
-"""The report on a mint, endpoint 1 of the specification, and the port that returns reports.
+"""The report on a mint, endpoint 1 of the specification, and the interface that returns reports.
 
-Field names are the specification's; `rename` gives their camelCase.  The text of `about` for a
-field is only for the description of the API: encoding ignores it.
+Field names are those of the specification; `rename` makes them camelCase.  The text of `about` for
+a field is only for the description of the API: encoding ignores it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -87,7 +87,11 @@ class Price(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
     @classmethod
     def of(cls, usd: float, sol: float, basis: PriceBasis | None, now: UnixS) -> "Price":
-        """Return the price with its basis, as of *now*."""
+        """Return a price with what it is based on, as of *now*.
+
+        usd, sol   the price of one whole token
+        basis      the pools on which it is based; None: unknown, so the confidence is low
+        """
         if basis is None:
             return cls(usd, sol, None, None, None, 0, Confidence.LOW, None)
         depth = basis.depth
@@ -155,8 +159,9 @@ class Fibonacci(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class Named(NamedTuple):
-    """The name of a field as people read it.
+    """A field of a report as people read it.
 
+    name     its name
     bounds   the lowest and the highest possible value; None for a price in US dollars
     """
 
@@ -165,7 +170,7 @@ class Named(NamedTuple):
 
 
 class TimeframeIndicators(msgspec.Struct, frozen=True, gc=False):
-    """The indicators of one timeframe; None if history is too short."""
+    """The indicators of one timeframe; None: too few candles for a value."""
 
     # Streams, series, alerts and all descriptions take the fields from here.
     ema9: Annotated[
@@ -210,7 +215,10 @@ NAMED: Final[Mapping[str, Named]] = {
 
 
 def absent_indicators() -> list[tuple[str, Any, UnsetType]]:
-    """Return the fields of `TimeframeIndicators` for `defstruct`; each of them can be absent."""
+    """Return the fields of `TimeframeIndicators` as arguments of msgspec's `defstruct`.
+
+    Each field can be UNSET.
+    """
     return [
         (name, Annotated[(hint.__origin__ | UnsetType, *hint.__metadata__)], UNSET)
         for name, hint in _HINTS.items()
@@ -218,7 +226,7 @@ def absent_indicators() -> list[tuple[str, Any, UnsetType]]:
 
 
 class Pressure(msgspec.Struct, frozen=True, gc=False):
-    """Buy volume over total volume, 0 to 1; 0 if nothing traded."""
+    """The buy volume of each span divided by its total volume, 0 to 1; 0 without trades."""
 
     m1: Annotated[
         float,
@@ -274,7 +282,7 @@ class Indicators(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class CandleCounts(msgspec.Struct, frozen=True, gc=False):
-    """The number of candles of each timeframe since tracking began, the open one included."""
+    """The number of candles of each timeframe since tracking began, open candles included."""
 
     m1: Annotated[int, about("Candles of one minute.", 4320)]
     m5: Annotated[int, about("Candles of 5 minutes.", 864)]
@@ -285,7 +293,7 @@ class CandleCounts(msgspec.Struct, frozen=True, gc=False):
 class DataSpan(
     msgspec.Struct, frozen=True, gc=False, rename={"from_": "from", "candle_counts": "candleCounts"}
 ):
-    """The span of the data: its first candle, the last applied slot, and the candle counts."""
+    """From when to when the data reach, and how many candles there are."""
 
     from_: Annotated[
         UnixS,
@@ -326,7 +334,7 @@ class ReportKind(NamedTuple):
                  cannot be computed yet
     is_closed    whether indicators leave out the candles that are still open, whose values can
                  change later
-    timeframes   frames in addition to those of the specification, each an `AskedFrame`
+    timeframes   the names of timeframes to add to those of the specification, see `AskedFrame`
     """
 
     is_partial: bool = False
@@ -350,14 +358,15 @@ def token_report(  # noqa: PLR0913 - one argument for each part
     is_partial: bool = False,
     frames: Mapping[str, Floats] = NO_FRAMES,
 ) -> TokenReport:
-    """Return the report of *mint* from its snapshot *values* as of *now*, with *coverage*.
+    """Return the report of *mint* as of *now*.
 
-    basis    the basis of the price; None if the log lacks it
-    frames   the values of frames that were requested, by name
+    values      the numbers of the report, in the order of the market's snapshot
+    coverage    the share of exchanges that was read; left out if UNSET
+    basis       the basis of the price; None if the log lacks it
+    is_partial  whether a report with fewer than 9 m1 candles is allowed
+    frames      the values of the additional timeframes that were requested, by name
 
-    Raises InsufficientData without a priced swap, and with fewer than 9 m1 candles unless
-    *is_partial*: no timeframe of the specification has more candles than m1, so none could have an
-    average.
+    Raises InsufficientData without a priced swap, and with too few candles.
     """
     candles = values.item(COUNTS)
     if candles < (1 if is_partial else CANDLES_MIN):
@@ -377,7 +386,7 @@ def report_of(  # noqa: PLR0913 - one argument for each part
     *,
     frames: Mapping[str, Floats] = NO_FRAMES,
 ) -> TokenReport:
-    """Return the report even if it is incomplete; at least one priced swap is required.
+    """Return the report of *mint* even if it has few candles; it must have had a priced swap.
 
     The parameters are those of `token_report`.
     """
@@ -403,7 +412,10 @@ def report_of(  # noqa: PLR0913 - one argument for each part
 
 
 def timeframe_of(v: Sequence[float], at: int = 0) -> TimeframeIndicators:
-    """Return the indicators whose values begin at index *at* of *v*, with None for NaN."""
+    """Return the EMAs, RSI, MACD and levels of one timeframe, which begin at index *at* of *v*.
+
+    A NaN becomes None.
+    """
     ema9, ema21, ema50, ema200, rsi, line, signal, histogram = v[at : at + 8]
     # Each comparison is False for NaN.  Only the parts of MACD can be negative.
     return TimeframeIndicators(
@@ -418,15 +430,16 @@ def timeframe_of(v: Sequence[float], at: int = 0) -> TimeframeIndicators:
 
 
 class ReadReport(msgspec.Struct, frozen=True, gc=False):
-    """A report, or another answer that is sold, and its freshness.
+    """A report, or another answer that is sold, and its age.
 
-    body     the report as JSON, ready to send
-    slot     the slot as of which the answer was made
-    age_ms   the age of the data, by the market's clock; 0 while files are replayed
-    tag      the entity tag of the report, the same in every process; it ignores the end of the span
-             and the age of the price, which change with the clock, and the coverage.  Empty for
-             an answer without a tag, such as a past report or a redelivered one
-    price_age_ms   the age of the swap that set the price, as of *slot*; None if it is unknown
+    body          the report as JSON, ready to send
+    slot          the slot as of which the answer was made
+    age_ms        the age of the data, by the market's clock; 0 while files are replayed
+    tag           the entity tag (ETag) of the report, the same in every process; b"" for an answer
+                  without a tag, such as a past report or a redelivered one.  It does not depend on
+                  coverage, nor on the end of the data span and the age of the price, which change
+                  with the clock
+    price_age_ms  the age of the swap that set the price, as of *slot*; None if it is unknown
     """
 
     body: bytes
@@ -448,7 +461,7 @@ _priced: Final = msgspec.json.Decoder(_Priced)
 
 
 def price_age_ms_in(body: bytes) -> int | None:
-    """Return `price.ageMs` of the report in *body*; None if it is null or missing."""
+    """Return `price.ageMs` of the report in the JSON *body*; None if it is null or missing."""
     try:
         price = _priced.decode(body).price
     except msgspec.DecodeError:  # another shape, without a price
@@ -457,7 +470,10 @@ def price_age_ms_in(body: bytes) -> int | None:
 
 
 def tag_of(values: Floats, price: Price, frames: Mapping[str, Floats] = NO_FRAMES) -> bytes:
-    """Return the weak entity tag of a report that is made from *values*, *price* and *frames*."""
+    """Return the weak entity tag (ETag) of a report with the numbers *values*.
+
+    frames   the numbers of the timeframes that were requested
+    """
     parts = blake2b(values.tobytes(), digest_size=12)
     for name, each in frames.items():
         parts.update(name.encode() + each.tobytes())
@@ -471,10 +487,10 @@ def tag_of(values: Floats, price: Price, frames: Mapping[str, Floats] = NO_FRAME
 
 
 class Reports(Protocol):
-    """Returns the current reports of tracked mints."""
+    """Makes reports of tracked mints as of the newest data."""
 
     async def read(self, mint: Mint, kind: ReportKind = PLAIN) -> ReadReport:
-        """Return the report of *mint* of *kind*, as of the newest applied slot.
+        """Return the report of *mint* with the options *kind*, as of the newest applied slot.
 
         Raises TokenNotFound if *mint* is not tracked.  Raises InsufficientData if it has no priced
         swap or, unless *kind* is partial, fewer than 9 m1 candles.  Raises ServiceUnavailable if
@@ -482,4 +498,4 @@ class Reports(Protocol):
         """
 
     def ready(self, mint: str) -> ReadReport | None:
-        """Return the plain report of *mint* if it can be made from memory; otherwise None."""
+        """Return the report of *mint* without options, or None if it is not ready in memory."""

@@ -1,4 +1,4 @@
-"""Shards of a market by mint, each with its own ingest, log and fold.
+"""Shards: equal parts into which the market is divided by mint, each with an own ingest and log.
 
 Every ingest reads and prices every block, because the price of one mint may depend on the price of
 another.  The ingest of a shard logs the swaps of the mints in the shard, the headers of slots with
@@ -18,18 +18,18 @@ SHARDS_MAX: Final = 64
 
 
 class Shard(NamedTuple):
-    """Part *number*, from 1 to *total*, of a market that is divided into *total* shards."""
+    """One of the *total* equal parts of the market: part *number*, from 1 to *total*."""
 
     number: int
     total: int
 
     @override
     def __str__(self) -> str:
-        """Return the text from which `parse_shard` returns this shard."""
+        """Return the shard as text, such as `1/2`, which `parse_shard` reads."""
         return f"{self.number}/{self.total}"
 
     def owns(self, mint: Mint) -> bool:
-        """Return whether *mint* is in this shard."""
+        """Return whether this process's part of the market, its shard, includes *mint*."""
         return self.total == 1 or shard_of(mint, self.total) == self.number
 
     def own(self, swaps: Iterable[PricedSwap]) -> list[PricedSwap]:
@@ -41,13 +41,13 @@ WHOLE: Final = Shard(1, 1)
 
 
 def shard_of(mint: Mint, total: int) -> int:
-    """Return the number of the shard of *mint*, from 1 to *total*."""
+    """Return the number of the shard that includes *mint*, from 1 to *total*."""
     # Not `hash`, which differs in each process.
     return int.from_bytes(blake2b(mint.encode(), digest_size=8).digest()) % total + 1
 
 
 def parse_shard(text: str) -> Shard:
-    """Return the shard that *text* names, such as `1/2`.  Raises ValueError if it names none."""
+    """Return the shard written as *text*, such as `1/2`.  Raises ValueError if it is no shard."""
     number, slash, total = text.partition("/")
     if slash and number.isdecimal() and total.isdecimal():
         shard = Shard(int(number), int(total))

@@ -1,4 +1,4 @@
-"""The SOL/USD rate: the price that several pools agree on.
+"""The rate of SOL in dollars: the price on which several pools agree.
 
 Vote      in each pool, the newest price of each of its SIGNERS newest signers of the last minute;
           each slot has only one vote in a pool, because a bundle of transactions is one trader
@@ -33,7 +33,7 @@ ROUNDING: Final = 1e-12  # the part by which weights may exceed a third, because
 
 
 class Sample(NamedTuple):
-    """The price of a swap of SOL for dollars; logs before decision 69 have only two fields.
+    """The price of a swap of SOL for dollars; older logs have only the first two fields.
 
     usd            the price of one SOL
     lamports       the traded lamports
@@ -49,7 +49,7 @@ class Sample(NamedTuple):
 
 
 class Vote(NamedTuple):
-    """A price, with the pool, the signer and the weight of the vote."""
+    """A price of SOL that counts for the rate, with its pool, its signer and its weight."""
 
     pool: str
     signer: str
@@ -62,13 +62,13 @@ OF_SIGNER: Final[Callable[[Vote], str]] = attrgetter("signer")
 
 
 class _Pool:
-    """The samples of one pool in a window of slots, from which a rate is computed.
+    """The prices of SOL in one pool in the last minute, from which the rate is computed.
 
-    votes      the samples that are votes, by signer, the newest first
+    votes      the newest price of each signer that has a vote, the newest first
     depth      the least micro-USD in the pool; None if unknown
-    voted      the index, in the window, of the slot of the oldest vote; 0 is the newest slot
-    age_s      the age of the newest sample
-    stood_s    the age of the oldest sample
+    voted      the index of the slot of the oldest vote; 0 is the newest slot
+    age_s      the seconds since the newest price
+    stood_s    the seconds since the oldest price
     """
 
     __slots__ = ("age_s", "depth", "stood_s", "voted", "votes")
@@ -81,7 +81,7 @@ class _Pool:
         self.stood_s = age_s
 
     def vote_weight(self, money: int) -> float:
-        """Return the weight of each vote of the pool, relative to the votes of other pools.
+        """Return the weight of each price from this pool, relative to prices from other pools.
 
         money   the money in the pool, in the same unit for all pools
         """
@@ -90,10 +90,10 @@ class _Pool:
 
 
 def newest(samples: Iterable[Sample]) -> tuple[Sample, ...]:
-    """Return the *samples* of a slot that can be votes, in the same order, oldest first.
+    """Return those of *samples*, the prices of SOL in one slot, that can count for the rate.
 
-    For each pool, these are the newest samples of its SIGNERS newest signers, one for each signer,
-    with the least depth of all samples of the pool.
+    They are in the same order, oldest first.  For each pool, they are the newest samples of its
+    SIGNERS newest signers, one for each signer, with the least depth of all samples of the pool.
     """
     taken: list[Sample] = []
     depths: dict[str, int | None] = {}
@@ -110,9 +110,9 @@ def newest(samples: Iterable[Sample]) -> tuple[Sample, ...]:
 
 
 def agreed(window: Iterable[tuple[int, Sequence[Sample]]]) -> float | None:
-    """Return the dollars per SOL of *window*: (seconds ago, samples) by slot, newest first.
+    """Return the dollars for one SOL on which several pools agree; None without samples.
 
-    The samples of a slot are oldest first.  Without samples, return None.
+    window   (seconds ago, samples of one slot), the newest slot first; its samples are oldest first
     """
     pools: dict[str, _Pool] = {}
     for slot, (age_s, samples) in enumerate(window):
@@ -138,7 +138,7 @@ def agreed(window: Iterable[tuple[int, Sequence[Sample]]]) -> float | None:
 
 
 def _votes(pools: Mapping[str, _Pool]) -> list[Vote]:
-    """Return the votes of those *pools* that are deep enough to count."""
+    """Return the prices that count for the rate, those of pools with enough dollars."""
     money = {name: pool.depth or 0 for name, pool in pools.items()}
     if not any(money.values()):
         money = {
@@ -169,11 +169,11 @@ def _shared(votes: list[Vote]) -> list[Vote]:
 
 
 def _lowered(votes: list[Vote], owner: Callable[[Vote], str]) -> list[Vote]:
-    """Return *votes* with at most a third of all weight for each pool, or signer.
-
-    owner   returns the pool, or the signer, of a vote
+    """Return *votes*, with the weight of each pool, or of each signer, limited to a third of all.
 
     If there are fewer than three of them, or none has more, *votes* itself is returned.
+
+    owner   returns the pool, or the signer, of a vote
     """
     owners = list(map(owner, votes))
     totals: dict[str, float] = {}
@@ -189,7 +189,7 @@ def _lowered(votes: list[Vote], owner: Callable[[Vote], str]) -> list[Vote]:
 
 
 def third(weights: Sequence[float]) -> float | None:
-    """Return the limit to which *weights* are cut, so that none is above a third of the sum.
+    """Return the limit to which weights must be cut so that none is above a third of their sum.
 
     None if no weight is above a third, or if there are fewer than three weights.
     """
@@ -205,9 +205,10 @@ def third(weights: Sequence[float]) -> float | None:
 
 
 def weighted_median(votes: Iterable[tuple[float, float]]) -> float:
-    """Return the least price such that votes at or below it have at least half of all weight.
+    """Return the weighted median of *votes*: (price, weight).
 
-    Raises ValueError without votes.
+    It is the least price such that votes at or below it have at least half of all weight.  Raises
+    ValueError without votes.
     """
     ordered = sorted(votes)
     half = sum(weight for _, weight in ordered) / 2

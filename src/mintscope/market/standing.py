@@ -64,7 +64,7 @@ SUM_MAX: Final = 10**18  # micro-USD; sums grow for years, and the log has 64 bi
 
 
 class Trip(IntEnum):
-    """The role of a swap in a round trip of its transaction.
+    """The role of a swap in a round trip, which brings a transaction back to where it began.
 
     NONE   the swap is not part of a round trip
     LOOP   swaps of its signer led back to their first mint: the pool keeps the price of the swap
@@ -80,12 +80,19 @@ BACK: Final = int(Trip.BACK)  # an integer, because it is compared for each swap
 
 
 class Offer(msgspec.Struct, frozen=True, gc=False):
-    """The price of a mint that a swap offers.
+    """The price of a mint in one swap, which may set the price of the mint.
 
+    pool       the pool in which the swap was made
+    signer     its signer
     usd, sol   the price of one whole token
     volume     traded micro-USD, even of a round trip
-    succeeds   the curve that *pool* replaces; then no other field has a meaning.  None for a swap
     depth      micro-USD of the quote in the pool after the swap; None if no balance shows it
+    time       the time of the swap
+    is_direct  whether the price is in dollars or SOL, not in another token
+    trip       the role of the swap in a round trip
+    succeeds   the bonding curve that *pool* replaces, and then no other field has a meaning; None
+               for a swap
+    is_buy     whether the mint was bought
     """
 
     pool: str
@@ -104,21 +111,22 @@ class Offer(msgspec.Struct, frozen=True, gc=False):
 class StandingPool(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """A pool of a mint as of its newest swap.
 
-    usd, sol, at      its price, and the time of its newest swap
-    pause_s           the usual seconds between its swaps
-    low, low_before   its lowest reserve in this and in the previous WINDOW_S, micro-USD
-    stood_s           seconds from its first swap to the newest, at most PROVEN_S
-    signers           the starts of its first signers' addresses; ENOUGH_SIGNERS: SIGNERS or more
-    from_usd, from_sol   the price from which its next move is measured
-    flow              traded micro-USD since that price
-    shown             micro-USD of depth that its moves show; None before the first move
-    left              the newest reserve, micro-USD; 0 if no balance showed it; None in old logs
-    is_buy            whether its price is that of a purchase
-    from_is_buy       whether the price from which moves are measured is that of a purchase
-    lull_s            the mean of its pauses, weighted by their length, over about OLD_S: several
-                      swaps in one second do not shorten it.  None in logs of older versions
-    across_usd        the newest price of the other side since *from_usd*; None before the first
-    from_across_usd   the other side's newest price before *from_usd*; None: none, or an old log
+    pool                its name
+    usd, sol, at        its price, and the time of its newest swap
+    pause_s             the usual seconds between its swaps
+    low, low_before     its lowest reserve in this and in the previous WINDOW_S, micro-USD
+    stood_s             seconds from its first swap to the newest, at most PROVEN_S
+    signers             the starts of its first signers' addresses; ENOUGH_SIGNERS: SIGNERS or more
+    from_usd, from_sol  the price from which its next move is measured
+    flow                traded micro-USD since that price
+    shown               micro-USD of depth that its moves show; None before the first move
+    left                the newest reserve, micro-USD; 0 if no balance showed it; None in old logs
+    is_buy              whether its price is that of a purchase
+    from_is_buy         whether the price from which moves are measured is that of a purchase
+    lull_s              the mean of its pauses, weighted by their length, over about OLD_S: several
+                        swaps in one second do not shorten it.  None in logs of older versions
+    across_usd          the newest price of the other side since *from_usd*; None before the first
+    from_across_usd     the other side's newest price before *from_usd*; None: none, or an old log
     """
 
     pool: str
@@ -143,14 +151,17 @@ class StandingPool(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
     @property
     def depth(self) -> int:
-        """The pool's lowest reserve, but at most the depth that its moves show, in micro-USD."""
+        """The liquidity of the pool in micro-USD, as shown by its lowest reserve.
+
+        It is lower if the moves of the pool's price show less liquidity.
+        """
         # Each swap asks for the depth of every pool, and `min` takes twice as long.
         depth = self.low if self.low < self.low_before else self.low_before  # noqa: FURB136
         shown = self.shown
         return depth if shown is None or shown > depth else shown
 
     def is_silent(self, time: UnixS) -> bool:
-        """Return whether, at *time*, the pause since the newest swap is longer than usual."""
+        """Return whether the pool has not traded at *time* for longer than is usual for it."""
         silent_s = time - self.at
         if silent_s <= SILENCE_MIN_S:
             return False
@@ -158,32 +169,41 @@ class StandingPool(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
     @property
     def usual_lull_s(self) -> float:
-        """The mean pause in seconds, weighted by length; estimated from *pause_s* in older logs."""
+        """The mean pause between swaps in seconds, in which longer pauses weigh more.
+
+        It is estimated from *pause_s* in older logs.
+        """
         return 2 * self.pause_s if self.lull_s is None else self.lull_s
 
     @property
     def rival_s(self) -> float:
-        """The age, in seconds, above which another pool can replace this pool if it is silent."""
+        """The age in seconds above which another pool can replace this one if it is silent."""
         return min(SILENCE_MAX_S, LULLS_OF_RIVAL * self.usual_lull_s - RIVAL_LEAD_S)
 
     @property
     def dead_s(self) -> float:
-        """Seconds of silence after which the pool counts as abandoned."""
+        """The seconds without a swap after which the pool counts as abandoned."""
         return max(HOUR_S, min(DAY_S, PAUSES_OF_DEATH * self.pause_s))
 
     def ready(self, time: UnixS) -> float:
-        """Return the pool's weight at *time* in micro-USD, not reduced for age or few signers."""
+        """Return the pool's weight at *time* in micro-USD: its liquidity, or less if it is silent.
+
+        Its age and the number of its signers are not considered.
+        """
         return self.if_silent(time) if self.is_silent(time) else self.depth
 
     def if_silent(self, time: UnixS) -> float:
-        """Return the weight in micro-USD of the pool if it is silent; less if it is abandoned."""
+        """Return the weight in micro-USD that the pool has at *time* if it is silent.
+
+        It is an eighth of its liquidity, and less if the pool seems to be abandoned.
+        """
         silent_s = time - self.at  # no pool is abandoned within an hour
         part = 1.0 if silent_s <= HOUR_S else min(1.0, self.dead_s / silent_s)
         return self.depth / SILENT * part
 
 
 class HourFlow(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """Volume in the clock hour of the newest swap, and in the hour before.
+    """The volume of a mint in the clock hour of its newest swap, and in the hour before.
 
     hour                             the clock hour, in hours since 1970
     taken, rejected                  micro-USD of the swaps that set the price, and of all others
@@ -226,9 +246,11 @@ class Standing(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 def stand(standing: Standing | None, offer: Offer) -> tuple[Standing | None, bool]:
-    """Return the pools after *offer*, and whether *offer* sets the price.
+    """Return the pools of a mint after *offer*, and whether it sets the price of the mint.
 
-    If there is no pool yet, neither a round trip nor a migration adds one.
+    standing   the pools before; None: there was no pool, and neither a round trip nor a migration
+               adds one
+    offer      the price of the next swap, or a migration
     """
     if standing is None:
         if offer.trip or offer.succeeds is not None:
@@ -252,7 +274,7 @@ def stand(standing: Standing | None, offer: Offer) -> tuple[Standing | None, boo
 
 
 def _flowed(flow: HourFlow, offer: Offer, *, sets: bool) -> HourFlow:
-    """Return *flow* with the volume of *offer* added; *sets*: whether *offer* sets the price."""
+    """Return *flow* with the volume of a swap added; *sets*: whether the swap sets the price."""
     hour = offer.time // HOUR_S
     if hour != flow.hour:
         is_next = hour == flow.hour + 1
@@ -267,10 +289,11 @@ def _flowed(flow: HourFlow, offer: Offer, *, sets: bool) -> HourFlow:
 
 
 def _succeeded(standing: Standing, curve: str, pool: str) -> Standing:
-    """Return *standing* after *pool* has replaced *curve*; unchanged if the curve is unknown.
+    """Return the pools of a mint after *pool* has replaced the bonding curve *curve*.
 
-    The pool takes the age and the signers of the curve.  It may begin at any price: the move to
-    this price counts as if all money in the curve had been traded for it.
+    They do not change if the curve is unknown.  The pool takes the age and the signers of the
+    curve.  It may begin at any price: the move to this price counts as if all money in the curve
+    had been traded for it.
     """
     left = next((one for one in standing.pools if one.pool == curve), None)
     if left is None:
@@ -283,7 +306,10 @@ def _succeeded(standing: Standing, curve: str, pool: str) -> Standing:
 
 
 def _sets(pools: tuple[StandingPool, ...], place: int, offer: Offer) -> bool:
-    """Return whether *offer*, of the pool at *place*, sets the price."""
+    """Return whether the swap that made *offer* sets the price of the mint.
+
+    pools   the pools of the mint after the swap; it was made in the pool at index *place*
+    """
     if offer.trip or pools[place].usd != offer.usd:  # the pool did not adopt the odd price
         return False
     if len(pools) == 1:
@@ -302,12 +328,19 @@ def _sets(pools: tuple[StandingPool, ...], place: int, offer: Offer) -> bool:
 
 
 def is_sample(standing: Standing, offer: Offer) -> bool:
-    """Return whether *offer*, which *standing* includes, may be a sample of the SOL/USD rate."""
+    """Return whether the price of a swap of SOL agrees with those of other pools.
+
+    Only then can the SOL/USD rate be based on it.  *standing* is the state of the pools after the
+    swap.
+    """
     return is_near(offer.usd, _shared_median(standing, offer.time), AGREEMENT_OF_SAMPLES)
 
 
 def _shared_median(standing: Standing, time: UnixS) -> float:
-    """Return the weighted median price; none of three or more pools has over a third of weight."""
+    """Return the median of the pools' prices, weighted by liquidity.
+
+    Of three or more pools, none has more than a third of the weight.
+    """
     pools = standing.pools
     weighing = _seen_again(*_weighed(pools, time))
     most = max(pool.depth for pool in pools)
@@ -322,9 +355,10 @@ def _shared_median(standing: Standing, time: UnixS) -> float:
 
 
 def _counting(pools: Sequence[StandingPool], time: UnixS) -> tuple[list[float], Sequence[int]]:
-    """Return the weight of each of *pools*, 0 if it does not count, and indices of silent pools.
+    """Return the weight of each of *pools* at *time*, and the indices of the silent pools.
 
-    If no pool weighs anything, the pool known longest that is not abandoned counts alone.
+    A weight is 0 if swaps in the pool cannot set the price.  If all would be 0, the pool that has
+    been known longest and is not abandoned has weight 1.
     """
     weighing, silent = _heavy(*_weighed(pools, time))
     if not any(weighing):
@@ -334,10 +368,13 @@ def _counting(pools: Sequence[StandingPool], time: UnixS) -> tuple[list[float], 
 
 
 def _heavy(weighed: list[float], silent: Sequence[int]) -> tuple[list[float], Sequence[int]]:
-    """Set weights in *weighed* below an eighth of the heaviest to 0; return both arguments.
+    """Set weights of less than an eighth of the heaviest one to 0; return both arguments.
 
     A silent pool is compared by its weight while it trades: otherwise many small pools, which
     together have as much money as a large one, would not count in a pause.
+
+    weighed   the weights of the pools, which are changed
+    silent    the indices of the silent pools
     """
     least = max(weighed) / FRACTION
     for place, weight in enumerate(weighed):
@@ -347,7 +384,10 @@ def _heavy(weighed: list[float], silent: Sequence[int]) -> tuple[list[float], Se
 
 
 def counts_at(standing: Standing | None, pool: str, time: UnixS) -> bool:
-    """Return whether *pool* counts for the price at *time*; all do before the first price."""
+    """Return whether swaps in *pool* can set the price of a mint at *time*.
+
+    standing   the pools of the mint; None: it has no price yet, so every pool can
+    """
     if standing is None:
         return True
     counting = zip(standing.pools, _counting(standing.pools, time)[0], strict=True)
@@ -355,15 +395,22 @@ def counts_at(standing: Standing | None, pool: str, time: UnixS) -> bool:
 
 
 def weights(pools: Sequence[StandingPool], time: UnixS) -> list[float]:
-    """Return the weight of each of *pools* at *time*, micro-USD; 0 for those that do not count.
+    """Return the weight of each of *pools* at *time* in micro-USD.
 
-    The weight of a silent pool is its weight against all pools that trade.
+    It is 0 for pools that do not count for the price.  The weight of a silent pool is the one that
+    it has against all pools that trade.
     """
     return _seen_again(*_heavy(*_weighed(pools, time)))
 
 
 def _seen_again(weighed: list[float], silent: Sequence[int]) -> list[float]:
-    """Multiply weights of *silent* pools by the number, up to 8, of pools with the same money."""
+    """Multiply the weights of silent pools by the number of pools that may show the same money.
+
+    This number is at most 8.
+
+    weighed   the weights of all pools, which are changed
+    silent    the indices of the silent pools
+    """
     if silent:
         trading = [one for place, one in enumerate(weighed) if place not in silent]
         heaviest = max(trading, default=0.0)
@@ -374,9 +421,9 @@ def _seen_again(weighed: list[float], silent: Sequence[int]) -> list[float]:
 
 
 def _weighed(pools: Sequence[StandingPool], time: UnixS) -> tuple[list[float], Sequence[int]]:
-    """Return the weight of each of *pools* at *time*, micro-USD, and the indices of silent ones.
+    """Return the weight of each of *pools* at *time* in micro-USD, and which of them are silent.
 
-    Silent pools weigh an eighth.
+    A silent pool has an eighth of its weight.  The second result has the indices of these pools.
     """
     oldest_s = YOUNG_S  # or the age of the oldest trading pool
     weighed: list[float] = []
@@ -405,9 +452,10 @@ def _weighed(pools: Sequence[StandingPool], time: UnixS) -> tuple[list[float], S
 def _awaited(
     pools: Sequence[StandingPool], weighed: Sequence[float], silent: Sequence[int]
 ) -> list[int]:
-    """Return the indices of the *silent* pools that keep the weight of a trading pool.
+    """Return the indices of silent pools that keep their whole weight, as if they traded.
 
-    Each pool that outweighs one is too young to replace it; with few signers, its age counts less.
+    They do so if each trading pool of more weight is too young to replace them; if it has few
+    signers, its age counts less.
     """
     trading = [
         (weighed[place], pool.stood_s * len(pool.signers) / SIGNERS)
@@ -426,7 +474,7 @@ def _awaited(
 
 
 def _traded(pools: tuple[StandingPool, ...], offer: Offer) -> tuple[tuple[StandingPool, ...], int]:
-    """Return *pools* after *offer*, and the index of the pool of *offer*.
+    """Return *pools* after the swap that made *offer*, and the index of its pool.
 
     If there are too many pools, a new one replaces the less deep of the two least proven ones.
     """
@@ -447,10 +495,11 @@ def _traded(pools: tuple[StandingPool, ...], offer: Offer) -> tuple[tuple[Standi
 
 
 def _proven(pool: StandingPool, time: UnixS) -> float:
-    """Return the depth of *pool* times its age and number of signers; less if it is abandoned.
+    """Return a measure of the evidence for *pool*: its liquidity times age and number of signers.
 
-    A shorter silence does not lower this value: in a pause of all honest pools, a pool that trades
-    must not count more than they do, or it would replace them.
+    It is less if the pool seems to be abandoned.  A shorter silence does not lower it: in a pause
+    of all honest pools, a pool that trades must not count more than they do, or it would replace
+    them.
     """
     proven = float(pool.depth * pool.stood_s * len(pool.signers))
     silent_s = time - pool.at
@@ -480,7 +529,7 @@ def _fresh(offer: Offer) -> StandingPool:
 
 
 def _trade(pool: StandingPool, offer: Offer) -> StandingPool:
-    """Return *pool* after *offer*, its next swap."""
+    """Return the state of *pool* after its next swap, which makes *offer*."""
     time = offer.time
     gap_s = time - pool.at
     low, low_before = _lowest(pool, offer)
@@ -541,12 +590,12 @@ def _trade(pool: StandingPool, offer: Offer) -> StandingPool:
 
 
 def _is_odd(pool: StandingPool, offer: Offer) -> bool:
-    """Return whether *offer* is too small to have moved *pool*, but far from the pool's price."""
+    """Return whether a swap is too small to have moved *pool*, but far from the pool's price."""
     return offer.volume * DUST < pool.low and _move(pool.usd, offer.usd, offer.usd) >= MOVE_MIN
 
 
 def _lowest(pool: StandingPool, offer: Offer) -> tuple[int, int]:
-    """Return the lowest reserves of *pool* in the window that has *offer*, and in the one before.
+    """Return the lowest reserves of *pool* in the time window of *offer*, and in the one before.
 
     A window begins with the reserve after the last swap before it, so later deposits do not count.
     """
@@ -563,7 +612,10 @@ def _lowest(pool: StandingPool, offer: Offer) -> tuple[int, int]:
 
 
 def _moved(pool: StandingPool, offer: Offer) -> tuple[float, float, int, int | None]:
-    """Return the price from which the next move is measured, the flow since then, and the depth.
+    """Return the measured move of the price of *pool* after *offer*, its next swap.
+
+    The result is the price in USD and in SOL from which the next move is measured, the flow since
+    then, and the liquidity that the moves show; None: no move has shown it.
 
     One price may be odd, so a move counts once two swaps show it: the newest swap of *pool*, and
     *offer*, unless it is dust.  Both are on the side at which the move began, because purchases and
@@ -595,6 +647,10 @@ def _moved(pool: StandingPool, offer: Offer) -> tuple[float, float, int, int | N
 
 
 def _move(origin: float, last: float, new: float) -> float:
-    """Return the smaller move from *origin* to *last* or *new*, a ratio less 1; opposed: <= 0."""
+    """Return the fraction by which the price has moved from *origin*, measured to the nearer price.
+
+    The prices are *last* and *new*.  The result is 0 or less if they are on different sides of
+    *origin*.
+    """
     low, high = (last, new) if last < new else (new, last)
     return (low / origin if low > origin else origin / high) - 1

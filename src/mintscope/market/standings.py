@@ -1,13 +1,12 @@
-"""Price pools of all mints as of the newest slot.
+"""The price pools of all mints as of the newest slot, and the confidence of prices.
 
-Agrees        a pool agrees if it counts by `standing`, has traded within FRESH_S of the newest
-              swap in a pool that counts, and has a price within AGREEMENT of the price of the mint
+Agrees        a pool agrees if it counts by `standing`, has traded within FRESH_S of the newest swap
+              in a pool that counts, and has a price within AGREEMENT of the price of the mint
 Depth         the sum of `StandingPool.depth` over the pools that agree, in micro-USD
-Confidence    high    the depth is at least HIGH_MICRO_USD, the price was first set at least
-                      YOUNG_S before it was last set, and it was last set at most FRESH_S ago
-              medium  the same with MEDIUM_MICRO_USD and at most OLD_BASIS_S
-              low     otherwise; also if no balance shows the depth, or if the pools near the
-                      price weigh no more than the others
+Confidence    high    the depth is at least HIGH_MICRO_USD, the price was first set at least YOUNG_S
+              before it was last set, and it was last set at most FRESH_S ago medium  the same with
+              MEDIUM_MICRO_USD and at most OLD_BASIS_S low     otherwise; also if no balance shows
+              the depth, or if the pools near the price weigh no more than the others
 
 Pools are as of the newest swap in a pool that counts; ages are as of the report.  A swap in a pool
 that does not count changes only `rejected_share`.
@@ -44,12 +43,15 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 
 
 def pack(standing: Standing) -> bytes:
-    """Return *standing* as bytes for the log, from which `unpack` returns it."""
+    """Return the pools of a mint as bytes for the log, which `unpack` reads."""
     return _encode(standing)
 
 
 def unpack(packed: bytes) -> Standing:
-    """Return the standing in *packed*, from `pack` or from a log before decision 60."""
+    """Return the pools of a mint that are packed in *packed*.
+
+    It can be made by `pack`, or come from an older log, which has one pool for each mint.
+    """
     try:
         return _standing.decode(packed)
     except msgspec.ValidationError:
@@ -61,7 +63,7 @@ def unpack(packed: bytes) -> Standing:
 def before_standing(  # noqa: PLR0913 - one argument for each known value
     pool: str, usd: float, at: UnixS, pause_s: float, since: UnixS, *, is_direct: bool
 ) -> Standing:
-    """Return the standing of a mint in a log from before decision 60, which has one pool a mint.
+    """Return the pools of a mint in a log of an older version, which has one pool for each mint.
 
     The pool's price in SOL is unknown, so its next move is measured in dollars.
     """
@@ -83,9 +85,10 @@ def before_standing(  # noqa: PLR0913 - one argument for each known value
 
 
 def depth_of(pool: StandingPool) -> int | None:
-    """Return the depth of *pool* in micro-USD; None if it is from a log before decision 60.
+    """Return the liquidity of *pool* in micro-USD; None if it is unknown.
 
-    Once a balance, or a move of the price, has shown the depth of such a pool, it is known.
+    It is unknown if the pool is read from an older log, which lacks liquidity, until a balance of
+    the pool or a move of its price has shown it.
     """
     if pool.left is None and pool.depth >= DEPTH_UNKNOWN:
         return None
@@ -100,7 +103,7 @@ OLD_BASIS_S: Final = HOUR_S
 
 
 class Confidence(StrEnum):
-    """The quality of a price."""
+    """The quality of the price of a mint, by the evidence for it."""
 
     LOW = "low"
     MEDIUM = "medium"
@@ -120,11 +123,12 @@ AGE_S_MAX: Final = {Confidence.HIGH: FRESH_S, Confidence.MEDIUM: OLD_BASIS_S}
 
 
 class PriceBasis(NamedTuple):
-    """The basis of the price of a mint, as of the newest swap in a pool that counts.
+    """The basis of the price of a mint, as of the newest swap in a pool that has weight.
 
     pool        the pool whose swap last set the price
     at          the time of that swap
-    since       see `Standing.since`
+    since       the time of the first swap, or that of the first swap of another pool after an hour
+                without a price
     depth       micro-USD in the pools that agree; None if it is 0 or unknown
     pool_count  the number of pools that agree, at least 1
     is_agreed   whether the pools within AGREEMENT of the price weigh more than the others
@@ -140,7 +144,7 @@ class PriceBasis(NamedTuple):
     flow: HourFlow
 
     def confidence(self, now: UnixS) -> Confidence:
-        """Return the confidence of the price at *now*."""
+        """Return the confidence of the price as of the time *now*: high, medium or low."""
         # Volume and rejected volume have no effect: anyone can make both by trading alone.
         age_s = now - self.at
         is_young = self.at - self.since < YOUNG_S
@@ -153,10 +157,10 @@ class PriceBasis(NamedTuple):
         return Confidence.LOW
 
     def rejected_share(self, now: UnixS) -> float:
-        """Return the share of volume at prices that were rejected, in the hour up to *now*.
+        """Return the share of the volume at rejected prices in the hour up to *now*.
 
-        From 0 to 1; 0 without trades.  The volume of the clock hour before that of *now* counts in
-        proportion to its minutes within the hour up to *now*.
+        From 0 to 1; 0 without trades.  Volumes are known by clock hour only: that of the clock hour
+        before counts in proportion to its minutes within the hour up to *now*.
         """
         flow = self.flow
         taken = flow.taken
@@ -179,12 +183,18 @@ class PriceBasis(NamedTuple):
 
 
 def basis_of(packed: bytes | None) -> PriceBasis | None:
-    """Return the basis of the price from the standing in *packed*; None if *packed* is None."""
+    """Return on which pools the price of a mint is based, and how much liquidity is behind it.
+
+    packed   the pools of the mint; None: unknown, and then None is returned
+    """
     return None if packed is None else basis_by(unpack(packed))
 
 
 def basis_by(standing: Standing) -> PriceBasis:
-    """Return the basis of the price from *standing*."""
+    """Return on which pools the price of a mint is based, and how much liquidity is behind it.
+
+    standing   the pools of the mint
+    """
     pools = standing.pools
     # Not as of now: silent pools weigh less each second, so reports would change without a trade.
     newest = max(one.at for one in pools)
@@ -220,9 +230,10 @@ MINTS_MAX: Final = 200_000
 
 
 class Standings:
-    """The pools of each mint as of the newest slot, which can be retracted.
+    """The pools of each mint as of the newest slot; slots that are not final can be retracted.
 
-    kept    stored (slot, mint, pools after that slot), oldest first
+    kept        stored (slot, mint, pools after that slot), oldest first
+    mints_max   with more mints, about half of them are dropped
     """
 
     def __init__(
@@ -237,16 +248,19 @@ class Standings:
             self._set(mint, state)
 
     def begin(self, slot: Slot) -> None:
-        """Begin *slot*, the newest slot, to which the next changes belong."""
+        """Begin the changes of *slot*, which is newer than all slots before."""
         self._forget()
         self._before.append((slot, {}))
 
     def of(self, mint: Mint) -> Standing | None:
-        """Return the pools of *mint* now; None before its first price."""
+        """Return the pools of *mint* after the newest slot; None before its first price."""
         return self._now.get(mint)
 
     def sets_price(self, mint: Mint, offer: Offer) -> bool:
-        """Add *offer*, the next swap of *mint*; return whether it sets the price."""
+        """Add the next swap of *mint* to its pools; return whether it sets the price of *mint*.
+
+        offer   the price of the swap
+        """
         before = self._now.get(mint)
         standing, sets = stand(before, offer)
         if standing is not None:
@@ -258,11 +272,12 @@ class Standings:
     def agrees(self, mint: Mint) -> Callable[[Offer], bool]:
         """Return a function that tests whether the next swaps agree with the price of *mint*.
 
-        Call the returned function for each swap, in order; it does not change the standings.  It
+        Call the returned function for each swap, in order; the stored pools do not change.  It
         accepts a swap that sets the price, and any swap near the weighted median in which each of
         three or more pools counts for at most a third of the weight, so that one deep pool does not
         exclude all others.  The weight of the swap's own pool does not matter: in a log that begins
-        later, pools weigh less at first, but a backfill can join it only if the samples are equal.
+        later, pools weigh less at first, but a backfill can join it only if the prices of SOL are
+        equal.
         """
         standing = self._now.get(mint)
 
@@ -276,11 +291,11 @@ class Standings:
         return agrees
 
     def changed(self) -> dict[Mint, Standing]:
-        """Return the standings that the newest slot has changed, by mint."""
+        """Return the pools of each mint whose pools the newest slot has changed."""
         return {mint: self._now[mint] for mint in self._before[-1][1]} if self._before else {}
 
     def retract(self, slot: Slot) -> None:
-        """Undo the changes of *slot*, the newest slot."""
+        """Undo the changes of pools in *slot*, which must be the newest slot."""
         if not self._before or self._before[-1][0] != slot:
             return  # no pools changed in the slot
         for mint, state in self._before.pop()[1].items():
@@ -290,7 +305,10 @@ class Standings:
                 self._now[mint] = state
 
     def finalize(self, slot: Slot) -> None:
-        """Drop the data that are needed only to retract slots up to *slot*, which are final."""
+        """Drop the earlier states of pools from *slot* and older slots, which are final.
+
+        Only a retraction of such a slot would need them.
+        """
         while self._before and self._before[0][0] <= slot:
             self._before.popleft()
 
@@ -299,9 +317,10 @@ class Standings:
         self._now[mint] = state
 
     def _forget(self) -> None:
-        """If there are too many mints, drop about half; keep recent, deep and retractable ones.
+        """If there are too many mints, drop the pools of about half of them.
 
-        The next swap of a dropped mint sets its price, at any value.
+        Those with recent swaps, with much liquidity, or in slots that can still be retracted are
+        kept.  The next swap of a dropped mint sets its price, at any value.
         """
         if len(self._now) > self._mints_max:
             time = max(standing.at for standing in self._now.values())
@@ -313,6 +332,6 @@ class Standings:
 
 
 def _worth_keeping(standing: Standing, time: UnixS) -> tuple[bool, float, UnixS]:
-    """Return the sort key of a mint: the mints that are worth keeping are sorted last."""
+    """Return the key by which mints are sorted: those worth keeping in memory come last."""
     ready = max(pool.ready(time) for pool in standing.pools)
     return time - standing.at <= HOUR_S, ready, standing.at

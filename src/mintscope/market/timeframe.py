@@ -1,4 +1,4 @@
-"""Candle widths, and arithmetic of buckets."""
+"""The lengths of candles, and the spans in which a time lies."""
 
 from enum import StrEnum
 from typing import Final, TypeAlias
@@ -8,7 +8,7 @@ from mintscope.kit.time import DAY_S, HOUR_S, MINUTE_S
 
 
 class Timeframe(StrEnum):
-    """The candle widths of the specification, narrowest first."""
+    """The lengths of candles in the specification, the shortest first."""
 
     M1 = "m1"
     M5 = "m5"
@@ -27,7 +27,7 @@ WIDTH_S: Final = {
 
 
 class AskedFrame(StrEnum):
-    """The candle widths that are computed only on request."""
+    """The lengths of candles that are computed only on request."""
 
     S15 = "s15"
     M30 = "m30"

@@ -1,4 +1,4 @@
-"""Changes of reports, which streams send."""
+"""The changed parts of a report, and the events in which a stream sends them."""
 
 from collections.abc import Hashable, Sequence
 from typing import Annotated, Any, Final, Protocol
@@ -31,11 +31,11 @@ _Changed: Any = msgspec.defstruct("_Changed", absent_indicators(), frozen=True, 
 
 
 class TimeframeUpdate(_Changed):  # type: ignore[misc]  # its fields are those of a report
-    """The indicators of one timeframe that have changed; None if history is too short."""
+    """The indicators of one timeframe that have changed; None: too few candles for a value."""
 
 
 class IndicatorsUpdate(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """The timeframes in which an indicator has changed, and the pressure if it has changed."""
+    """The changed indicators: the timeframes with a change, and the pressure."""
 
     m1: Annotated[TimeframeUpdate | UnsetType, about("Changes in candles of 1 minute.")] = UNSET
     m5: Annotated[TimeframeUpdate | UnsetType, about("Changes in candles of 5 minutes.")] = UNSET
@@ -59,7 +59,7 @@ class IndicatorsUpdate(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class DataSpanUpdate(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """The block time of the last applied slot, and the candle counts if they have changed."""
+    """The changed span of the data: the block time of the last slot, and candle counts."""
 
     to: Annotated[UnixS, about("Block time of the last applied slot, Unix seconds.", 1_763_460_000)]
     candle_counts: Annotated[
@@ -88,7 +88,7 @@ class ReportSnapshot(TokenReport, frozen=True, gc=False, rename="camel", kw_only
 
 
 def changes(reported: TokenReport, now: TokenReport) -> Changes:
-    """Return the bits of the parts of *now* that differ from *reported*."""
+    """Return the parts of a report that changed from *reported* to *now*, a bit for each part."""
     found = NOTHING
     for place, (before, after) in enumerate(zip(_parts(reported), _parts(now), strict=True)):
         if before != after:
@@ -97,7 +97,12 @@ def changes(reported: TokenReport, now: TokenReport) -> Changes:
 
 
 def update_of(now: TokenReport, slot: Slot, changed: Changes) -> ReportUpdate:
-    """Return the update with the price and the *changed* parts of *now*."""
+    """Return the `update` event with the price of a report and those of its parts that changed.
+
+    now       the report
+    slot      the slot as of which it was made
+    changed   which parts have changed, a bit for each
+    """
     parts = [part if changed >> place & 1 else UNSET for place, part in enumerate(_parts(now))]
     pressure, counts, *of_frames = parts
     frames = (
@@ -117,7 +122,7 @@ def _timeframe(parts: Sequence[Any]) -> TimeframeUpdate | UnsetType:
 
 
 def _parts(report: TokenReport) -> list[Any]:
-    """Return the parts of *report* that an update sends only if they changed."""
+    """Return those parts of *report* that an update leaves out if they did not change."""
     indicators = report.indicators
     parts: list[Any] = [indicators.buy_sell_pressure, report.data_span.candle_counts]
     for name in FRAMES:
@@ -127,15 +132,15 @@ def _parts(report: TokenReport) -> list[Any]:
 
 
 class Listener(Hashable, Protocol):
-    """Receives updates in the event loop; its methods must return quickly.
+    """Receives the events of a stream in the event loop; its methods must return quickly.
 
-    kind    the kind of the reports that the listener receives
+    kind    the options of the reports that the listener receives
     """
 
     kind: ReportKind
 
     def tell(self, mint: Mint, event: bytes, *, is_whole: bool) -> None:
-        """Receive *event* of *mint*: a snapshot if *is_whole*, otherwise an update."""
+        """Receive *event* about *mint*: the whole report if *is_whole*, otherwise its changes."""
 
     def lose(self, mint: Mint, failure: ServiceError) -> None:
-        """Receive the notice that there are no more updates of *mint*, because of *failure*."""
+        """Receive the notice that no more events of *mint* follow, because of *failure*."""

@@ -1,1 +1,1 @@
-"""State of each token and timeframe, updated swap by swap."""
+"""The state of each token in memory, with candles and indicators, updated swap by swap."""

@@ -35,7 +35,7 @@ _NUMBERS: Final = np.dtype("<u8")
 
 
 class CrowdRow(NamedTuple):
-    """The crowd of a span.
+    """The traders of a mint in a span of five minutes.
 
     bucket    the start of the span
     swaps     the number of swaps with a signer
@@ -50,9 +50,9 @@ class CrowdRow(NamedTuple):
 
 
 class CrowdChange(NamedTuple):
-    """The changes that a batch makes to the crowds of one mint.
+    """The changes that a batch of swaps makes to the stored traders of one mint.
 
-    state    the state of the book; None before the first swap with a signer
+    state    the state of the crowd book; None before the first swap with a signer
     closed   the crowds of the spans that have ended since the last `changed`, oldest first
     """
 
@@ -64,11 +64,12 @@ NO_CROWD: Final = CrowdChange(None, ())
 
 
 class Union(NamedTuple):
-    """The traders of some spans, each counted once; OTHERS are not counted.
+    """The traders of several spans of five minutes, each counted once.
 
-    flow        micro-USD of all traders and of OTHERS
-    largest     the largest flows of single traders, in micro-USD, the largest first
-    is_capped   whether a span had more than TRADERS_MAX traders
+    flow        the micro-USD of all traders, including those that are not stored
+    largest     the micro-USD of the largest traders, the largest first
+    is_capped   whether a span had more than TRADERS_MAX traders: the others are counted only in
+                *flow*
     """
 
     buyers: int
@@ -80,8 +81,9 @@ class Union(NamedTuple):
 
 
 def union_of(rows: Iterable[CrowdRow], count: int) -> Union:
-    """Return the union of the traders of *rows*, whose spans lie within CROWDS_S.
+    """Return the number and the flows of the traders in all *rows*, each trader counted once.
 
+    rows    crowds of spans that lie within CROWDS_S seconds
     count   the number of largest flows to return, at least 1
     """
     pairs = np.frombuffer(b"".join(row.traders for row in rows), _NUMBERS).reshape(-1, 2)
@@ -108,7 +110,7 @@ def union_of(rows: Iterable[CrowdRow], count: int) -> Union:
 
 
 class CrowdBook:
-    """The crowds of one mint, and their changes since the last write.
+    """The traders of one mint in spans of five minutes, and what changed since the last write.
 
     since   the time of the first swap with a signer; None before it
     """
@@ -128,9 +130,10 @@ class CrowdBook:
             self._traders = dict(zip(pairs[::2], pairs[1::2], strict=True))
 
     def apply(self, time: UnixS, swaps: Iterable[PricedSwap]) -> None:
-        """Add the *swaps* of the next slot, except migrations and swaps without a signer.
+        """Add the traders of *swaps*, those of one slot, to the crowd of the current five minutes.
 
-        *time*, the effective time of the slot, must not decrease.
+        Migrations and swaps without a signer are ignored.  *time*, the effective time of the slot,
+        must not decrease.
         """
         traders = self._traders
         for swap in swaps:  # this runs for each swap
@@ -152,11 +155,14 @@ class CrowdBook:
             traders[trader] = flow << SIDE_BITS | was & SIDES | (BOUGHT if swap.is_buy else SOLD)
 
     def rows(self) -> list[CrowdRow]:
-        """Return the crowds of spans that ended since the last `changed`, and of the open span."""
+        """Return the traders of spans that ended since the last `changed`, and of the open span.
+
+        Oldest first; the list is empty if no swap was counted.
+        """
         return [*self._closed, self._row()] if self._swaps else []
 
     def changed(self) -> CrowdChange:
-        """Return the changes since the last call."""
+        """Return the state of this book, and the crowds of spans that ended since the last call."""
         if self.since is None:
             return NO_CROWD
         closed = self._closed
@@ -165,7 +171,6 @@ class CrowdBook:
         return CrowdChange(head + self._packed(), closed)
 
     def _begin(self, time: UnixS) -> None:
-        """Begin the span that contains *time*."""
         if self.since is None:
             self.since = time
         else:
@@ -175,7 +180,6 @@ class CrowdBook:
         self._traders = {}
 
     def _row(self) -> CrowdRow:
-        """Return the crowd of the open span, with its traders in the order of their first swaps."""
         return CrowdRow(self._bucket, self._swaps, self._packed())
 
     def _packed(self) -> bytes:

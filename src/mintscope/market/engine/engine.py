@@ -54,9 +54,9 @@ FROM_MINUTES: Final = (3, len(kernels.GRAINS))
 
 
 def as_trades(swaps: Sequence[tuple[int, UnixS, PricedSwap]]) -> Trades:
-    """Return *swaps* (row, effective time, swap), which are in order, as arrays.
+    """Return *swaps*, which are in order, as arrays; those without a price and volume are left out.
 
-    Swaps that have neither a price nor volume have no effect, and are left out.
+    swaps   (row of the mint, effective time, swap)
     """
     swaps = [one for one in swaps if one[2].volume or one[2].price_usd is not None]
     return Trades(
@@ -70,9 +70,9 @@ def as_trades(swaps: Sequence[tuple[int, UnixS, PricedSwap]]) -> Trades:
 
 
 class Engine:
-    """Holds rows 0 to *capacity* - 1, each the live data of a mint, at first without trades.
+    """Holds the live data of up to *capacity* mints, each in a row, at first without trades.
 
-    The memory of a row is allocated on first use.
+    Rows are numbered from 0.  The memory of a row is allocated on first use.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -81,14 +81,14 @@ class Engine:
         self._warm_up()
 
     def apply(self, trades: Trades) -> None:
-        """Apply *trades*; the times of a row must not decrease."""
+        """Add *trades* to the rows of their mints; the times of one row must not decrease."""
         kernels.apply(self._rows, trades)
 
     def snapshot(self, row: int, now: UnixS, *, leaves_out_open: bool = False) -> Floats:
-        """Return all served values of *row* as of *now*, in the layout of `kernels.snapshot`.
+        """Return the numbers from which the report of the mint in *row* is made, as of *now*.
 
-        The next call overwrites the array.  A count of 0 means that the row has no price; then no
-        other value has a meaning.
+        They are in the layout of `kernels.snapshot`.  The next call overwrites the array.  If the
+        count is 0, the mint has no price, and no other number has a meaning.
 
         leaves_out_open   whether indicators leave out the candles that are open at *now*
         """
@@ -98,13 +98,13 @@ class Engine:
         return self._out
 
     def clear(self, row: int) -> None:
-        """Reset *row* to the state of a mint that has not traded."""
+        """Clear *row*, for a mint that has not traded yet."""
         self._rows[row] = np.zeros((), kernels.ROW)
 
     def load(self, row: int, loaded: LoadedMint) -> None:
-        """Set *row* to its state after every swap up to `loaded.seq`.
+        """Fill *row* with the state of a mint after all its swaps up to position `loaded.seq`.
 
-        Raises ValueError if the state cannot be read or contradicts the candles.
+        Raises ValueError if the stored state cannot be read or contradicts the candles.
         """
         self.clear(row)
         if loaded.state is not None:
@@ -164,7 +164,7 @@ class Engine:
         kernels.refill_windows(self._rows[row], windows, Volumes(times, buys, sells))
 
     def _warm_up(self) -> None:
-        """Compile the kernels of rows now, so that the first swap or request does not wait."""
+        """Compile the kernels that change rows, so that the first swap need not wait for it."""
         self._refill(0, FROM_MINUTES, ())
         self._refill_ring(0, 0, ())
         self.apply(as_trades(()))
@@ -180,9 +180,9 @@ class Engine:
 
 
 def frames_of(loaded: LoadedMint) -> Frames | None:
-    """Return the requested frames of *loaded* after all its swaps; None if it has no frames.
+    """Return the timeframes of *loaded* that are computed on request, up to its newest swap.
 
-    Raises ValueError if they cannot be read.
+    None if they were not loaded.  Raises ValueError if the stored data cannot be read.
     """
     if loaded.frames is None:
         return None
@@ -194,7 +194,10 @@ def frames_of(loaded: LoadedMint) -> Frames | None:
 
 
 def add_to_frames(frames: Frames | None, time: UnixS, swap: PricedSwap) -> None:
-    """Add *swap* to *frames* if it sets a price; do nothing if *frames* is None."""
+    """Add *swap* to *frames*, the timeframes of its mint that are computed on request.
+
+    Nothing happens if *frames* is None or if the swap sets no price.
+    """
     price = None if frames is None else price_of(swap)
     if frames is not None and price is not None:
         frames.apply(time, price)
@@ -202,14 +205,14 @@ def add_to_frames(frames: Frames | None, time: UnixS, swap: PricedSwap) -> None:
 
 @dataclass(slots=True)
 class _Expected:
-    """A mint that is being loaded, and its events after event number *since*."""
+    """A mint that is being loaded, and the log events of it after position *since*."""
 
     since: int
     events: list[Event] = field(default_factory=list)
 
 
 class _Made(NamedTuple):
-    """A report as JSON, its tag, and the age of its price."""
+    """A report as JSON, its entity tag (ETag), and the age of its price."""
 
     body: bytes
     tag: bytes
@@ -217,10 +220,12 @@ class _Made(NamedTuple):
 
 
 class LiveMarket:
-    """Up to *capacity* mints in memory; the least recently used are evicted first.
+    """The state of up to *capacity* mints in memory, from which their reports are made.
 
-    seq       the number of the newest applied event
-    tracked   the mints tracked at *seq*
+    The least recently used mint is dropped first.
+
+    seq       the position of the newest applied event
+    tracked   the mints that are tracked after this event
     """
 
     def __init__(self, capacity: int) -> None:
@@ -257,9 +262,10 @@ class LiveMarket:
         return not kind.timeframes or (frames is not None and frames.has(kind.timeframes))
 
     def frames_to_load(self, mint: Mint, kind: ReportKind) -> Collection[str]:
-        """Return the frames that reports of *kind* need, and those that *mint* already has.
+        """Return the names of the timeframes to load for a report of *kind* on *mint*.
 
-        A load must include both, because it replaces the frames of *mint*.
+        They are those that the report needs, and those that *mint* has in memory: a load replaces
+        both.
         """
         frames = self._frames.get(mint)
         known = () if frames is None else [each for each in AskedFrame if frames.has([each])]
@@ -276,7 +282,10 @@ class LiveMarket:
         return next(reversed(self._times.values()), None)
 
     def restart(self, tip: LogTip, tracked: frozenset[Mint]) -> None:
-        """Forget all events, and continue from *tip*; *tracked* must have been read after *tip*."""
+        """Drop all mints from memory, and continue from the position *tip* of the log.
+
+        tracked   the tracked mints; they must have been read after *tip*
+        """
         for mint in list(self._live):
             self._drop(mint)
         self._expected.clear()  # so `insert` returns False for the loads that are under way
@@ -287,10 +296,10 @@ class LiveMarket:
             self._times[tip.slot] = tip.time
 
     def apply(self, event: Event) -> None:
-        """Apply *event*; skip it if it was applied before.
+        """Apply *event*, the next one of the log; do nothing if it was applied before.
 
-        Raises LogTrimmed if the event before it was not applied, or if the slot before a
-        retracted one is not known: then `restart` is needed.
+        Raises LogTrimmed if an earlier event is missing, or if the slot before a retracted one is
+        not known: then `restart` is needed.
         """
         if event.seq <= self.seq:
             return
@@ -316,18 +325,19 @@ class LiveMarket:
         self.seq = event.seq
 
     def expect(self, mint: Mint) -> None:
-        """Store events of *mint* from now on, because its load is about to begin."""
+        """Keep the events of *mint* that arrive from now on, because it is about to be loaded."""
         self._expected[mint] = _Expected(self.seq)
 
     def abandon(self, mint: Mint) -> None:
-        """Stop storing events of *mint*, because its load ended."""
+        """Drop the kept events of *mint*, because its load has ended."""
         self._expected.pop(mint, None)
 
     def insert(self, loaded: LoadedMint) -> bool:
-        """Insert an expected mint as of `seq`, or return False if it must be loaded again.
+        """Add a loaded mint to those in memory; return False if it must be loaded again.
 
-        The events up to `loaded.seq` must have been applied.
-        Raises ValueError if the loaded data cannot be read, or contradict each other.
+        That is so if `expect` was not called before the load, or if its log events since then are
+        not only new swaps.  All events up to `loaded.seq` must have been applied.  Raises
+        ValueError if the loaded data cannot be read, or contradict each other.
         """
         assert loaded.seq <= self.seq, f"expected at most {self.seq}, was {loaded.seq}"
         expected = self._expected.pop(loaded.mint, None)
@@ -365,9 +375,9 @@ class LiveMarket:
         return True
 
     def report(self, mint: Mint, kind: ReportKind = PLAIN) -> bytes:
-        """Return the report of *mint*, which is in memory, as JSON.
+        """Return the current report of *mint* as JSON; *mint* must be in memory.
 
-        Raises InsufficientData if there are too few data for a report.
+        Raises InsufficientData if too few of its swaps have a price.
         """
         self._live.move_to_end(mint)
         if kind != PLAIN:
@@ -391,22 +401,25 @@ class LiveMarket:
         return _Made(self._encoder.encode(report), tag, price.age_ms)
 
     def tag(self) -> bytes:
-        """Return the `ReadReport.tag` of the last report that `report` returned."""
+        """Return the entity tag (ETag) of the last report that `report` returned."""
         return self._last.tag
 
     def price_age_ms(self) -> int | None:
-        """Return the `ReadReport.price_age_ms` of the last report that `report` returned."""
+        """Return the age of the price in the last report that `report` returned; None: unknown.
+
+        It is in milliseconds, see `ReadReport.price_age_ms`.
+        """
         return self._last.price_age_ms
 
     def cover(self, coverages: ReportCoverages) -> None:
-        """Use *coverages* in the reports from now on."""
+        """Include *coverages*, the shares of exchanges that were read, in reports from now on."""
         self._coverages = coverages
         self._bodies.clear()
 
     def read(self, mint: Mint, kind: ReportKind = PLAIN) -> TokenReport:
-        """Return the current report of *mint*, which is in memory, without its coverage.
+        """Return the current report of *mint* without coverage; *mint* must be in memory.
 
-        Raises InsufficientData if there are too few data for a report.
+        Raises InsufficientData if too few of its swaps have a price.
         """
         values, now = self._values(mint, kind)
         return self._report(mint, kind, values, now, UNSET)
@@ -459,7 +472,10 @@ class LiveMarket:
             self._engine.apply(as_trades(trades))
 
     def _stand(self, mint: Mint, packed: bytes | None) -> None:
-        """Set the pools of *mint*, which is in memory, to *packed*; None: do nothing."""
+        """Set the pools of *mint* to those in *packed*; None: leave them unchanged.
+
+        *mint* must be in memory.
+        """
         if packed is not None:
             self._standings[mint] = packed
 
@@ -469,7 +485,11 @@ class LiveMarket:
             expected.events.append(event)
 
     def _drop(self, mint: Mint, event: Event | None = None) -> None:
-        """Remove *mint* from memory; if it is being loaded, store *event* for the load."""
+        """Remove *mint* from memory.
+
+        event   an event of the mint to keep for its load, if it is being loaded; None: there is
+                none
+        """
         row = self._live.pop(mint, None)
         if row is not None:
             self._bodies.pop(mint, None)
@@ -485,7 +505,7 @@ class LiveMarket:
         return self._free.pop()
 
     def _finalize(self, slot: Slot) -> None:
-        """Forget the times of slots up to *slot*, which are final, except the newest one."""
+        """Drop the times of slots up to *slot*, which are final; keep that of the newest one."""
         # If all newer slots are retracted, "now" is the time of the newest final slot.
         final = [kept for kept in self._times if kept <= slot]
         for kept in final[:-1]:

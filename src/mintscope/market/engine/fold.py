@@ -1,13 +1,13 @@
-"""Fold of the log into state and candles.
+"""Adds the swaps of final slots to the stored state and candles of their mints.
 
 A source may drop, repeat and reorder blocks, and a reorg may abandon some.  `Tail` decides what
 happens to each block from slot headers only, so after a restart, which reads them back, it decides
 the same.
 
-The finalized fold has a MintFold for each changed mint, applies the swaps of each final slot to it
-in order, and writes `changed()` and `state()` in the transaction that moves its checkpoint.  A fold
-that continues from the written state returns the same bits as one that never stopped, and the
-engine loads the same bytes: both close candles with the same kernel.
+The fold has a MintFold for each changed mint, applies the swaps of each final slot to it in order,
+and writes `changed()` and `state()` in the transaction that records its newest slot.  A fold that
+continues from the written state returns the same bits as one that never stopped, and the engine
+loads the same bytes: both close candles with the same kernel.
 """
 
 from collections import deque
@@ -35,11 +35,11 @@ GAPS_MAX: Final = 1_024
 
 
 class ForkBelowFinalized(NeedsOperator):
-    """The source contradicts a slot that it reported as final: an operator must decide."""
+    """The node or stream contradicts a slot that it reported as final: an operator must decide."""
 
 
 class Known(NamedTuple):
-    """The place of a block that adds nothing to the log.
+    """The result for a block that must not be added to the log.
 
     The log has the block, or the block is too old for the log, retracted for good, or not newer
     than its own parent.
@@ -47,7 +47,7 @@ class Known(NamedTuple):
 
 
 class Hole(NamedTuple):
-    """The place of a block that cannot join the log, because its parent is not in the log.
+    """The result for a block that cannot be added to the log, because slots before it are missing.
 
     dead   the slots that must be retracted, newest first
     """
@@ -56,16 +56,16 @@ class Hole(NamedTuple):
 
 
 class Follows(NamedTuple):
-    """The place of a block that is the next one of the log.
+    """The result for a block that follows a block of the log.
 
-    dead   the slots that must be retracted first, newest first
+    dead   the slots that must be retracted before it is added, newest first
     """
 
     dead: Sequence[SlotHeader]
 
 
 class Tail:
-    """The headers with which new blocks are compared.
+    """The newest blocks of the log, with which new blocks are compared.
 
     headers     the headers of slots that are not retracted, from 60 s before *finalized* on, oldest
                 first
@@ -94,7 +94,7 @@ class Tail:
 
     @property
     def headers(self) -> Iterable[SlotHeader]:
-        """The headers in memory of slots that are not retracted, oldest first."""
+        """The headers of the newest slots that are not retracted, oldest first."""
         return self._headers
 
     @property
@@ -113,9 +113,10 @@ class Tail:
         return self._finalized
 
     def place(self, block: Block) -> Known | Hole | Follows:
-        """Return the place of *block* in the log, without changing anything.
+        """Return the place of *block* in the log; nothing is changed.
 
-        Raises ForkBelowFinalized if *block* would orphan a finalized slot.
+        It follows a block of the log, or slots before it are missing, or it adds nothing.  Raises
+        ForkBelowFinalized if *block* would orphan a final slot.
         """
         if not self._headers:
             return Follows(())
@@ -132,9 +133,9 @@ class Tail:
         return Follows(self._from(Slot(parent.slot + 1), block))
 
     def header(self, block: Block, samples: tuple[Sample, ...]) -> SlotHeader:
-        """Return the header that *block* gets in the log if it follows the current tip.
+        """Return the header of *block*, as the next one of the log, with the rate of SOL.
 
-        samples   the samples of the SOL/USD rate in *block*
+        samples   the prices of SOL in *block*
         """
         time = self.effective(block.time)
         # Blocks before the first one with a time have time 0, so they have no rate.
@@ -150,22 +151,22 @@ class Tail:
         )
 
     def append(self, header: SlotHeader) -> None:
-        """Make *header* the tip, the newest block of the log."""
+        """Add *header*, of the newest block of the log: it becomes the tip."""
         assert not self._headers or header.slot > self._headers[-1].slot
         self._headers.append(header)
         self._by_slot[header.slot] = header
 
     def retract(self) -> None:
-        """Drop the tip, whose block the chain has abandoned."""
+        """Drop the newest block, because the chain has abandoned it."""
         header = self._headers.pop()
         assert not self._is_final(header.slot)
         del self._by_slot[header.slot]
         self._dead.append((header.slot, header.blockhash))
 
     def finalize(self, slot: Slot) -> Slot | None:
-        """Mark the logged slots up to *slot* as final, and return the newest of them.
+        """Record that the logged slots up to *slot* are final, and return the newest of them.
 
-        Return None if no slot becomes final by this call.
+        None if this changes nothing.
         """
         newest = next((h.slot for h in reversed(self._headers) if h.slot <= slot), None)
         if newest is None or self._is_final(newest):
@@ -175,9 +176,10 @@ class Tail:
         return newest
 
     def lose(self, gap: Gap) -> int:
-        """Store *gap*, so a block after it may follow the tip; return the number of new slots.
+        """Record that the slots of *gap* could not be read, so a block after them may follow.
 
-        A gap replaces a shorter one with the same first slot.  A gap without new slots is ignored.
+        Returns the number of slots that are not in a gap with the same first slot yet.  If it is 0,
+        *gap* is ignored; otherwise it replaces such gaps.
         """
         same = [one for one in self._gaps if one.first == gap.first]
         known_to = max((one.last for one in same), default=gap.first - 1)
@@ -189,14 +191,17 @@ class Tail:
         return gap.last - known_to
 
     def _is_settled(self, block: Block) -> bool:
-        """Return whether *block* is in the log, or too old to change anything in it."""
+        """Return whether the log has *block*, or *block* is too old to change the log."""
         if self._is_final(block.slot) or block.slot < self._headers[0].slot:
             return True
         ours = self._by_slot.get(block.slot)
         return ours is not None and ours.blockhash == block.blockhash
 
     def _orphan(self, block: Block) -> Hole | Follows:
-        """Return the place of *block*, whose parent is not in the log."""
+        """Return the result for *block*, whose parent is not in the log.
+
+        It follows if it comes after a gap; otherwise, slots before it must be read first.
+        """
         # No source could deliver the slots of a gap, so a block after it joins without its parent.
         after_gap = any(gap.first <= block.parent_slot <= gap.last for gap in self._gaps)
         if after_gap and block.slot > self._headers[-1].slot:
@@ -204,7 +209,7 @@ class Tail:
         return Hole(())
 
     def _other_parent(self, block: Block, slot: Slot) -> Hole:
-        """Return the place of *block*, whose parent differs from the logged block at *slot*."""
+        """Return the result for *block*, whose parent is not the logged block at *slot*."""
         # A late block on a retracted parent must not retract our block.
         is_stale = (block.parent_slot, block.parent_blockhash) in self._dead
         return Hole(() if is_stale else self._from(slot, block))
@@ -213,9 +218,10 @@ class Tail:
         return self._finalized is not None and slot <= self._finalized
 
     def _from(self, slot: Slot, block: Block) -> Sequence[SlotHeader]:
-        """Return the headers from *slot* on, newest first, which *block* excludes from the chain.
+        """Return the headers of the held blocks from *slot* on, newest first.
 
-        Raises ForkBelowFinalized if one of them is final.
+        They are on a fork that the chain abandons with *block*.  Raises ForkBelowFinalized if one
+        of them is final.
         """
         dead = []
         for header in reversed(self._headers):
@@ -230,10 +236,10 @@ class Tail:
         return dead
 
     def effective(self, time: UnixS | None) -> UnixS:
-        """Return the effective time of the block after the tip; *time* is its own time.
+        """Return the effective time of the next block, whose own time is *time*.
 
-        The result is at least the effective time of the tip, and equal to it if *time* is None or
-        out of range.
+        It is not before the effective time of the newest block of the log, and equal to it if
+        *time* is None or out of range.
         """
         previous = self._headers[-1].time if self._headers else UnixS(0)
         if time is None or not 0 <= time <= TIME_MAX:
@@ -241,7 +247,10 @@ class Tail:
         return max(time, previous)
 
     def _forget(self, finalized: UnixS) -> None:
-        """Drop the headers of more than RATE_WINDOW_S before *finalized*, which nothing needs."""
+        """Drop the headers of slots that are more than RATE_WINDOW_S older than *finalized*.
+
+        Nothing needs them: *finalized* is the time of the newest final slot.
+        """
         while finalized - self._headers[0].time > RATE_WINDOW_S:
             del self._by_slot[self._headers.popleft().slot]
 
@@ -300,7 +309,7 @@ def read_state(state: bytes) -> NDArray[Any]:
 
 
 def read_states(states: Sequence[bytes]) -> NDArray[Any]:
-    """Return *states* as STATE records that cannot be changed.
+    """Return the stored states of folds as an array of STATE records, which cannot be changed.
 
     Raises ValueError for bytes of another length or version.
     """
@@ -315,7 +324,7 @@ def read_states(states: Sequence[bytes]) -> NDArray[Any]:
 
 
 class MintFold:
-    """The fold of one mint, and its changes since the last write."""
+    """The fold of one mint: accumulators, newest candles, and the changes since the last write."""
 
     __slots__ = ("_first", "_part", "_passed", "_price_sol", "frames")
 
@@ -329,12 +338,12 @@ class MintFold:
         passed: list[tuple[Timeframe, Waypoint]] | None = None,
         frames: dict[Timeframe, Frame] | None = None,
     ) -> None:
-        """Continue from the parts of a state; without them, begin a new fold.
+        """Continue from the parts of a stored state; without arguments, begin a new fold.
 
         first       the start of the first minute with a price
         price_sol   the newest price in SOL; 0 before the first
-        passed      the waypoints that were not returned yet; the frames append theirs to this list
-        frames      the frames by timeframe
+        passed      the list to which *frames* append their waypoints
+        frames      the candles and accumulators by timeframe
         """
         self._part: Part | None = None
         self._first = first
@@ -347,12 +356,13 @@ class MintFold:
 
     @classmethod
     def from_state(cls, state: bytes | None, in_sol: bytes | None = None) -> "MintFold":
-        """Return the fold that continues from *state*, the newest `state()`; None: begin a new one.
+        """Return the fold of a mint that continues from stored bytes.
 
-        in_sol   the `in_sol()` written with *state*; if it is None or belongs to another state, the
-                 newest candles have no prices in SOL
+        state    what `state()` returned last; None: begin a new fold
+        in_sol   what `in_sol()` returned together with *state*; if it is None or belongs to another
+                 state, the newest candles have no prices in SOL
 
-        Raises ValueError in the same cases as `read_state`.
+        Raises ValueError if *state* has another length or version.
         """
         if state is None:
             return cls()
@@ -371,7 +381,10 @@ class MintFold:
         return cls(first, price_sol, passed, frames)
 
     def apply(self, time: UnixS, swap: PricedSwap) -> None:
-        """Add the next *swap*, of a slot with effective *time*; times must not decrease."""
+        """Add the next swap of the mint.
+
+        time   the effective time of its slot; must not decrease
+        """
         price = price_of(swap)
         if price is not None:
             self._price_sol = swap.price_sol or 0.0
@@ -384,7 +397,7 @@ class MintFold:
         part.add(price, swap)
 
     def waypoints(self) -> list[tuple[Timeframe, Waypoint]]:
-        """Return the waypoints that were passed since the last call."""
+        """Return the new waypoints since the last call: accumulators before certain candles."""
         self._add_part()
         if not self._passed:
             return []
@@ -393,26 +406,33 @@ class MintFold:
         return passed
 
     def changed(self) -> dict[Timeframe, list[CandleRow]]:
-        """Return the rows that changed since the last call, oldest first; they replace stored ones.
+        """Return the candles that changed since the last call, which replace the stored ones.
 
-        A bucket with volume but no price is a row with count 0, so the volumes of all timeframes
-        have the same sum, unless a candle has reached its limit, see VOLUME_S_MAX.
+        They are oldest first.  A span with volume but no price is a candle with count 0, so the
+        volumes of all timeframes have the same sum, unless a candle has reached its limit, see
+        VOLUME_S_MAX.
         """
         self._add_part()
         return {timeframe: frame.changed() for timeframe, frame in self.frames.items()}
 
     def opened(self) -> list[Timeframe]:
-        """Return the timeframes that have new rows since the last call; call `changed` first."""
+        """Return the timeframes in which a candle has begun since the last call.
+
+        Call `changed` first.
+        """
         return [timeframe for timeframe, frame in self.frames.items() if frame.has_opened()]
 
     def state(self) -> bytes:
-        """Return the state for `from_state`, at most 700 bytes."""
+        """Return the accumulators of this fold as at most 700 bytes, which `from_state` reads."""
         self._add_part()
         head = HEAD.pack(STATE_VERSION, self._first, self._price_sol)
         return b"".join([head, *(frame.packed() for frame in self.frames.values())])
 
     def in_sol(self) -> bytes:
-        """Return the prices in SOL of the newest candles, to be stored with `state()`."""
+        """Return the open, high, low and close in SOL of each timeframe's newest candle, packed.
+
+        The store keeps these bytes beside those of `state()`.
+        """
         self._add_part()
         prices: list[float] = []
         for frame in self.frames.values():
@@ -432,9 +452,10 @@ class MintFold:
 
 
 def _of_state(in_sol: bytes | None, bucket: float, trades: float) -> Sequence[float]:
-    """Return the prices in *in_sol*; NaN unless they belong to the state that is being read.
+    """Return the prices in SOL in *in_sol*, or NaN for each if they belong to another state.
 
-    bucket, trades   the bucket and the number of trades of the newest h1 candle of that state
+    bucket, trades   the bucket and the number of trades of the newest h1 candle of the state that
+                     is being read
     """
     if in_sol is None or len(in_sol) != IN_SOL.size:
         return UNKNOWN
@@ -448,7 +469,12 @@ def merged(
     timeframe: Timeframe,
     swaps: Iterable[tuple[UnixS, PricedSwap]],
 ) -> list[CandleRow]:
-    """Return the candles of *timeframe* that change if *swaps* are added to *state* in order."""
+    """Return the candles of *timeframe* that are new or changed after *swaps* are added to a fold.
+
+    state    the stored state of the fold; None: it is new
+    in_sol   its stored prices in SOL
+    swaps    (effective time, swap) in order
+    """
     fold = MintFold.from_state(state, in_sol)
     for time, swap in swaps:
         fold.apply(time, swap)

@@ -33,7 +33,7 @@ WAYPOINT_EVERY: Final = 64  # candles from one waypoint to the next; more candle
 
 
 class Part(msgspec.Struct, gc=False):
-    """The sum of the swaps in a span that lies within one candle of each frame.
+    """The sum of the swaps of a mint in a span, which lies within one candle of each timeframe.
 
     time        the start of the span
     buy, sell   micro-USD
@@ -54,7 +54,7 @@ class Part(msgspec.Struct, gc=False):
     close_sol: float = nan
 
     def add(self, price: float | None, swap: PricedSwap) -> None:
-        """Add *swap*; *price* is its `fold.price_of`."""
+        """Add *swap*; *price* is the USD price that it adds to a candle, None for no price."""
         if swap.is_buy:
             self.buy += swap.volume
         else:
@@ -80,17 +80,17 @@ class Part(msgspec.Struct, gc=False):
 
 
 class Frame(msgspec.Struct, gc=False):
-    """One timeframe: its accumulators, its open candle, and the flow of its newest bucket.
+    """One timeframe of a mint: accumulators, the newest candle, and the volume of the newest span.
 
     passed      the list to which waypoints are appended
-    width_s     the width of the candles, in seconds
+    width_s     the length of the candles, in seconds
     acc         the accumulators after all candles with a price except the newest
     count       the number of candles with a price
-    bucket      the newest bucket; -1 before the first
-    buy, sell   micro-USD in the newest bucket
+    bucket      the start of the newest span with volume; -1 before the first
+    buy, sell   micro-USD in this span
     candle      the newest candle with a price; None before the first
 
-    While the newest bucket has volume but no price yet, the candle is that of an earlier bucket.
+    While the newest span has volume but no price yet, the candle is that of an earlier span.
     """
 
     timeframe: Timeframe
@@ -116,8 +116,9 @@ class Frame(msgspec.Struct, gc=False):
         at: int,
         in_sol: Sequence[float],
     ) -> "Frame":
-        """Return the frame at offset *at* of *state*.
+        """Return the frame of *timeframe* that is packed at index *at* of *state*.
 
+        passed   the list to which it appends waypoints
         in_sol   open, high, low and close of its candle in SOL; NaN if they are unknown
         """
         # Without loops or keywords, because it runs for each frame of each mint in a batch.
@@ -136,7 +137,7 @@ class Frame(msgspec.Struct, gc=False):
         return cls(timeframe, passed, width_s, acc, count, bucket, buy, sell, candle, UnixS(newest))
 
     def packed(self) -> bytes:
-        """Return this timeframe's part of `fold.STATE`."""
+        """Return this timeframe as a part of the stored state of a fold, see `fold.STATE`."""
         c = self.candle or NO_CANDLE
         return PACKED.pack(
             self.acc,
@@ -153,7 +154,7 @@ class Frame(msgspec.Struct, gc=False):
         )
 
     def apply(self, time: UnixS, price: float | None, swap: PricedSwap) -> None:
-        """Add *swap*; *price* is its `fold.price_of`.
+        """Add *swap*; *price* is the USD price that it adds to a candle, None for no price.
 
         A swap that has neither a price nor volume has no effect.
         """
@@ -164,7 +165,10 @@ class Frame(msgspec.Struct, gc=False):
         self.add(part)
 
     def add(self, part: Part) -> None:
-        """Add *part*, which lies within one candle; limit its volume to VOLUME_S_MAX a second."""
+        """Add *part*, a sum of swaps that lies within one candle, to that candle.
+
+        The volume of the candle is limited to VOLUME_S_MAX a second.
+        """
         at = part.time - part.time % self.width_s  # as `timeframe.bucket` does, without a call
         if at != self.bucket:
             self._open(UnixS(at))
@@ -181,7 +185,7 @@ class Frame(msgspec.Struct, gc=False):
             self._trade(part)
 
     def changed(self) -> list[CandleRow]:
-        """Return the rows that changed since the last call, oldest first."""
+        """Return the candles that changed since the last call, oldest first."""
         if self._is_changed:
             self._note()
         rows = self._changed
@@ -189,7 +193,7 @@ class Frame(msgspec.Struct, gc=False):
         return [] if rows is None else rows
 
     def has_opened(self) -> bool:
-        """Return whether there are new rows since the last call; call `changed` first."""
+        """Return whether a candle has begun since the last call; call `changed` first."""
         has_opened = self._has_opened
         self._has_opened = False
         return has_opened
@@ -203,7 +207,7 @@ class Frame(msgspec.Struct, gc=False):
         self.sell = 0
 
     def _note(self) -> None:
-        """Add the row of the newest bucket to the changed rows."""
+        """Add the candle of the newest span, which may lack a price, to the changed candles."""
         self._is_changed = False
         c = self.candle
         if c is not None and c.bucket == self.bucket:
@@ -257,12 +261,16 @@ class Frame(msgspec.Struct, gc=False):
 
 
 def waypoint(bucket: UnixS, closed: int, acc: Floats) -> Waypoint:
-    """Return the state after *closed* candles with accumulators *acc*, before *bucket*."""
+    """Return the state of accumulators, to be stored: averages can continue from it.
+
+    bucket   the start of the next candle
+    closed   the number of candles that *acc* includes
+    """
     return Waypoint(bucket, closed, acc.astype("<f8").tobytes())
 
 
 class OpenCandle(msgspec.Struct, gc=False):
-    """The prices of the newest candle with a price; those in SOL are NaN if unknown."""
+    """The newest candle of a mint with a price; its prices in SOL are NaN if unknown."""
 
     bucket: UnixS
     open: float
@@ -276,7 +284,7 @@ class OpenCandle(msgspec.Struct, gc=False):
     close_sol: float = nan
 
     def add(self, part: Part) -> None:
-        """Add *part*; a high or low that is NaN stays NaN."""
+        """Add *part*, a sum of swaps with a price; a high or low in SOL that is NaN stays NaN."""
         if part.high > self.high:  # noqa: PLR1730 - a call costs twice the comparison
             self.high = part.high
         if part.low < self.low:  # noqa: PLR1730
@@ -290,7 +298,7 @@ class OpenCandle(msgspec.Struct, gc=False):
         self.close_sol = part.close_sol
 
     def known_sol(self) -> tuple[float, float, float, float] | tuple[None, None, None, None]:
-        """Return open, high, low and close in SOL; all are None if they are unknown."""
+        """Return the open, high, low and close in SOL; all are None if they are unknown."""
         if self.open_sol >= 0:  # False for NaN
             return self.open_sol, self.high_sol, self.low_sol, self.close_sol
         return NO_SOL
@@ -301,7 +309,12 @@ NO_CANDLE: Final = OpenCandle(UnixS(-1), 0.0, 0.0, 0.0, 0.0, 0, 0.0, 0.0, 0.0, 0
 
 
 class Wide(NamedTuple):
-    """A wide frame: its width, and the timeframe of the candles from which it is computed."""
+    """A timeframe that is computed from the candles of a narrower one.
+
+    frame     its name
+    width_s   the length of its candles in seconds
+    made_of   the narrower timeframe
+    """
 
     frame: AskedFrame
     width_s: int
@@ -309,7 +322,7 @@ class Wide(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """The prices of a stored candle."""
+    """The start and the prices of a stored candle from which a wider candle is made."""
 
     bucket: UnixS
     high: float
@@ -352,7 +365,7 @@ class Frames:
     """The requested frames of one mint, after its newest swap."""
 
     def __init__(self, state: bytes | None = None) -> None:
-        """Continue from *state*, as `packed` returned it; None: begin without frames.
+        """Continue from *state*, which `packed` has returned; None: no timeframe is computed yet.
 
         Raises ValueError for bytes of another length.
         """
@@ -361,11 +374,11 @@ class Frames:
         self._state = np.zeros(1, STATE) if state is None else np.frombuffer(state, STATE).copy()
 
     def packed(self) -> bytes:
-        """Return the state, from which another instance continues."""
+        """Return all timeframes as bytes, from which another instance continues."""
         return self._state.tobytes()
 
     def has(self, asked: Collection[str]) -> bool:
-        """Return whether all frames in *asked* are computed."""
+        """Return whether this mint's values of all frames named in *asked* are computed."""
         return all(
             self._is_made(MADE_SHORT if each == AskedFrame.S15 else MADE_WIDE) for each in asked
         )
@@ -373,9 +386,10 @@ class Frames:
     def begin_wide(
         self, kept: Mapping[Timeframe, Sequence[Bar]], cut: Collection[Timeframe]
     ) -> None:
-        """Compute the wide frames from the stored candles *kept*, oldest first.
+        """Compute the timeframes that are wider than those of the specification.
 
-        cut   the timeframes whose older candles were dropped
+        kept   the stored candles, oldest first
+        cut    the timeframes whose older candles were deleted
         """
         self._state["made"] |= MADE_WIDE
         for k, wide in enumerate(WIDE):
@@ -387,13 +401,16 @@ class Frames:
                 frame["bucket"], frame["high"], frame["low"], frame["close"] = bar
 
     def begin_short(self, trades: Iterable[tuple[UnixS, float]]) -> None:
-        """Compute s15 from *trades* (time, price) of the newest SHORT_REACH_S, in order."""
+        """Compute candles of 15 seconds from the swaps of the newest SHORT_REACH_S seconds.
+
+        trades   (time, price) in order
+        """
         self._state["made"] |= MADE_SHORT
         for at, price in trades:
             self._add_short(at, price)
 
     def apply(self, at: UnixS, price: float) -> None:
-        """Add *price*, the `fold.price_of` of a swap at time *at*; times must not decrease."""
+        """Add *price*, the USD price of a swap at the time *at*; times must not decrease."""
         for k, wide in enumerate(WIDE if self._is_made(MADE_WIDE) else ()):
             acc, frame, ring = self._of(k)
             kernels.add_price(frame, acc, ring, at // wide.width_s, price)
@@ -403,9 +420,9 @@ class Frames:
     def read(
         self, asked: Collection[str], now: UnixS, *, leaves_out_open: bool
     ) -> dict[str, Floats]:
-        """Return the values of each frame in *asked* as of *now*, by name; NaN for null.
+        """Return the indicators of each timeframe in *asked* as of *now*; NaN: too few candles.
 
-        The values are in the order in which `kernels.read_open` writes them.
+        They are in the order in which `kernels.read_open` writes them.
 
         leaves_out_open   whether the candles that are open at *now* are left out
         """
@@ -467,10 +484,12 @@ class Frames:
 
 
 def short_values(spans: Any, now: UnixS, *, leaves_out_open: bool) -> Floats:
-    """Return the values of s15 as of *now*, in the order of `kernels.read_open`; NaN for null.
+    """Return the indicators of candles of 15 seconds as of *now*; NaN: too few candles.
 
-    spans             the stored spans of 15 seconds (SPAN), oldest first
-    leaves_out_open   whether the span that is open at *now* is left out
+    They are in the order in which `kernels.read_open` writes them.
+
+    spans             the stored candles of 15 seconds, oldest first
+    leaves_out_open   whether the candle that is open at *now* is left out
     """
     current = now - now % SHORT_S
     is_shown = spans["bucket"] > current - SHORT_REACH_S
@@ -490,10 +509,11 @@ def short_values(spans: Any, now: UnixS, *, leaves_out_open: bool) -> Floats:
 def _widened(
     kept: Sequence[Bar], width_s: int, *, is_cut: bool
 ) -> list[tuple[int, float, float, float]]:
-    """Return candles of *width_s* as (start // *width_s*, high, low, close), oldest first.
+    """Return *kept* merged into candles of *width_s* seconds, oldest first.
 
-    kept     the stored candles from which these candles are computed
-    is_cut   whether candles before *kept* were dropped: then an incomplete first candle is left out
+    Each is (start // *width_s*, high, low, close).
+
+    is_cut   whether candles before *kept* were deleted: then an incomplete first candle is left out
     """
     if not kept:
         return []

@@ -1,4 +1,4 @@
-"""Arguments of the kernels of the engine."""
+"""Arguments of the compiled functions (kernels) that compute candles and indicators."""
 
 from typing import Any, NamedTuple
 
@@ -11,7 +11,11 @@ Bools = NDArray[np.bool_]
 
 
 class Periods(NamedTuple):
-    """The number of candles of each indicator; fast < slow."""
+    """The number of candles over which each indicator is computed.
+
+    ema                  the periods of the EMAs
+    fast, slow, signal   the periods of MACD; *fast* is less than *slow*
+    """
 
     ema: tuple[int, ...] | Ints
     rsi: int
@@ -21,7 +25,12 @@ class Periods(NamedTuple):
 
 
 class Held(NamedTuple):
-    """A timeframe of a row: its accumulators, its open candle, and its ring of closed candles."""
+    """The candles of one mint and timeframe in memory.
+
+    acc     the accumulators of the indicators
+    frame   the open candle, and the number of candles
+    ring    the newest closed candles
+    """
 
     acc: Floats
     frame: Any
@@ -29,7 +38,15 @@ class Held(NamedTuple):
 
 
 class Trades(NamedTuple):
-    """Swaps in order: their rows, times, prices (NaN for none), volumes (micro-USD) and sides."""
+    """Swaps as arrays, in order.
+
+    rows         the row of the traded mint
+    times        the effective time of the slot
+    prices_usd   the price in USD; NaN if the swap does not set the price
+    prices_sol   the price in SOL; NaN if the swap does not set the price
+    volumes      micro-USD
+    buys         whether the swap is a purchase
+    """
 
     rows: Ints
     times: Ints
@@ -40,7 +57,11 @@ class Trades(NamedTuple):
 
 
 class Volumes(NamedTuple):
-    """Volumes bought and sold, in micro-USD, and their times, oldest first."""
+    """Volumes of a mint as arrays, oldest first.
+
+    times         the times of the trades
+    buys, sells   micro-USD
+    """
 
     times: Ints
     buys: Ints
@@ -48,7 +69,7 @@ class Volumes(NamedTuple):
 
 
 class Candles(NamedTuple):
-    """The prices of consecutive candles, oldest first."""
+    """The prices of consecutive candles as arrays, oldest first."""
 
     highs: Floats
     lows: Floats

@@ -86,9 +86,12 @@ FETCHED_AHEAD: Final = 6
 
 @kernel
 def ema(value: float, seen: int, period: int, x: float) -> float:
-    """Return the EMA after *x*; it starts as the mean of the first *period* values.
+    """Return an exponential moving average after the value *x* is added.
 
-    value   the EMA of the *seen* values before *x*; their sum if they are fewer than *period*
+    value   the average before *x*; the sum of the values, if they are fewer than *period*
+    seen    the number of values before *x*
+
+    The average of the first *period* values is their mean; with fewer, their sum is returned.
     """
     if seen + 1 < period:
         return value + x
@@ -100,13 +103,20 @@ def ema(value: float, seen: int, period: int, x: float) -> float:
 
 @kernel
 def settled(difference: float, price: float) -> float:
-    """Return *difference* of two averages of prices, or 0 if it is only rounding error."""
+    """Return *difference*, that of two averages of prices, or 0 if it is only a rounding error.
+
+    price   the newest price, to which the error is relative
+    """
     return difference if abs(difference) > ROUNDING * price else 0.0
 
 
 @kernel
 def wilder(value: float, seen: int, period: int, x: float) -> float:
-    """Return Wilder's mean after *x*; of fewer than *period* values, their sum."""
+    """Return Wilder's moving average after the value *x* is added; with too few values, their sum.
+
+    value   the average before *x*; the sum of the values, if they are fewer than *period*
+    seen    the number of values before *x*
+    """
     if seen + 1 < period:
         return value + x
     if seen + 1 == period:
@@ -133,7 +143,10 @@ def close_candle(acc: Floats, closed: int, close: float, periods: Periods) -> No
 
 @kernel
 def extremes(ring: Any, closed: int, size: int) -> tuple[float, float]:
-    """Return the highest high and lowest low of the newest *size* of *closed* (>= 1) candles."""
+    """Return the highest high and the lowest low of the newest *size* closed candles in *ring*.
+
+    closed   the number of candles closed so far, at least 1; there may be fewer than *size*
+    """
     prices = ring["prices"]
     z = (closed - 1) % SWING
     top = prices[z, 0]
@@ -147,7 +160,10 @@ def extremes(ring: Any, closed: int, size: int) -> tuple[float, float]:
 
 @kernel
 def keep(frame: Any, ring: Any, closed: int) -> None:
-    """Put the open candle, which follows *closed* candles, into *ring*; update the extremes."""
+    """Store the open candle with the closed ones in *ring*; update the high and the low.
+
+    closed   the number of candles that were closed before
+    """
     z = closed % SWING
     leaving = (closed - KEPT) % SWING
     high = frame["high"]
@@ -171,7 +187,10 @@ def keep(frame: Any, ring: Any, closed: int) -> None:
 
 @kernel
 def next_candle(frame: Any, acc: Floats, ring: Any, periods: Periods) -> None:
-    """Close the open candle, if there is one, and increase the count for the next candle."""
+    """Close the open candle, if there is one, and add 1 to the number of candles.
+
+    frame, acc, ring   a timeframe of a mint: its open candle, accumulators and closed candles
+    """
     closed = frame["count"] - 1
     if closed >= 0:
         close_candle(acc, closed, frame["close"], periods)
@@ -181,7 +200,10 @@ def next_candle(frame: Any, acc: Floats, ring: Any, periods: Periods) -> None:
 
 @kernel
 def add_price(frame: Any, acc: Floats, ring: Any, bucket: int, price: float) -> None:
-    """Add one price; *bucket* must not be before that of the last price."""
+    """Add a price to a timeframe of a mint: to its open candle, or as a new candle.
+
+    bucket   the number of the span of the price; must not be less than that of the last price
+    """
     if frame["count"] > 0 and bucket == frame["bucket"]:
         frame["high"] = max(frame["high"], price)
         frame["low"] = min(frame["low"], price)
@@ -195,7 +217,11 @@ def add_price(frame: Any, acc: Floats, ring: Any, bucket: int, price: float) -> 
 
 @kernel
 def sums(window: Any, parts: Ints, number: int) -> tuple[int, int]:
-    """Return micro-USD bought and sold in the 60 parts up to *number*, or up to a newer part."""
+    """Return the micro-USD bought and sold in the 60 parts of *window* that end with *number*.
+
+    parts    the micro-USD (bought, sold) of each part
+    number   the number of a part of time; if there is a newer part, the 60 parts end with that one
+    """
     buy = window["buy"]
     sell = window["sell"]
     bits = window["bits"]
@@ -219,7 +245,12 @@ def sums(window: Any, parts: Ints, number: int) -> tuple[int, int]:
 
 @kernel
 def add_volume(window: Any, parts: Ints, number: int, buy: int, sell: int) -> None:
-    """Add volume to part *number*, not before the newest part; no side exceeds PART_MAX."""
+    """Add the volume of swaps to a part of *window*; no side of a part exceeds PART_MAX.
+
+    parts       the micro-USD (bought, sold) of each part
+    number      the number of the part; must not be before the newest one
+    buy, sell   micro-USD
+    """
     ahead = number - window["head"]
     if ahead > 0:
         window["buy"], window["sell"] = sums(window, parts, number)
@@ -241,14 +272,21 @@ def add_volume(window: Any, parts: Ints, number: int, buy: int, sell: int) -> No
 
 @kernel
 def add_volumes(row: Any, windows: tuple[int, int], at: int, buy: int, sell: int) -> None:
-    """Add volume at time *at* to the windows with the indexes `range(*windows)`."""
+    """Add volume at the time *at* to some windows of a mint, over which its pressure is computed.
+
+    windows     the index of the first window, and the index after the last one
+    buy, sell   micro-USD
+    """
     for w in range(windows[0], windows[1]):
         add_volume(row["windows"][w], row["parts"][w], at // GRAINS[w], buy, sell)
 
 
 @kernel
 def fetch(rows: Any, i: int, at: int) -> None:
-    """Prefetch the memory, except for rings, that a swap of row *i* at time *at* will touch."""
+    """Prefetch the memory that a swap of the mint in row *i* at time *at* will read or write.
+
+    Its rings of closed candles are left out.
+    """
     for line in range(0, PARTS_AT, 64):  # a cache line has 64 bytes, a part 16
         prefetch(rows, i, line)
     for w in range(len(GRAINS)):
@@ -257,7 +295,10 @@ def fetch(rows: Any, i: int, at: int) -> None:
 
 @kernel
 def apply(rows: Any, trades: Trades) -> None:
-    """Apply *trades*; the times of one row must not decrease."""
+    """Add *trades* to the candles and volumes of their mints.
+
+    The times of one mint must not decrease.
+    """
     for j in range(len(trades.rows)):
         ahead = j + FETCHED_AHEAD
         if ahead < len(trades.rows):
@@ -279,14 +320,22 @@ def apply(rows: Any, trades: Trades) -> None:
 
 @kernel
 def refill_windows(row: Any, windows: tuple[int, int], volumes: Volumes) -> None:
-    """Add stored *volumes* to the windows with the indexes `range(*windows)`."""
+    """Add stored volumes of a mint to some windows, over which its pressure is computed.
+
+    row       the record of the mint
+    windows   the index of the first window, and the index after the last one
+    """
     for j in range(len(volumes.times)):
         add_volumes(row, windows, volumes.times[j], volumes.buys[j], volumes.sells[j])
 
 
 @kernel
 def refill_ring(row: Any, k: int, candles: Candles) -> None:
-    """Put the newest closed *candles*, oldest first, into the ring of timeframe *k*."""
+    """Put the newest closed candles of timeframe *k* into the memory of a mint.
+
+    row       the record of the mint
+    candles   oldest first
+    """
     frame = row["frames"][k]
     ring = row["rings"][k]
     closed = frame["count"] - 1
@@ -300,7 +349,13 @@ def refill_ring(row: Any, k: int, candles: Candles) -> None:
 
 @kernel
 def read_averages(acc: Floats, closed: int, close: float, periods: Periods, out: Floats) -> None:
-    """Write the EMAs, RSI and MACD as if the open candle closed at *close*; NaN for null."""
+    """Write the EMAs, RSI and MACD to *out* as if the open candle had its end now.
+
+    acc      the accumulators, which include *closed* candles
+    close    the newest price of the open candle
+
+    A value is NaN if there are too few candles.
+    """
     size = len(periods.ema)
     for z in range(size):
         out[z] = nan
@@ -328,7 +383,13 @@ def read_averages(acc: Floats, closed: int, close: float, periods: Periods, out:
 
 @kernel
 def closed_value(acc: Floats, closed: int, z: int, periods: Periods) -> float:
-    """Return value *z* of `read_averages` without an open candle (PRICE: close); NaN for null."""
+    """Return one of the indicators that `read_averages` writes, without the open candle.
+
+    acc      the accumulators, which include *closed* candles
+    z        the index of the indicator in that output, or PRICE for the newest close
+
+    NaN if there are too few candles.
+    """
     size = len(periods.ema)
     value = nan
     if z == PRICE:
@@ -350,7 +411,7 @@ def closed_value(acc: Floats, closed: int, z: int, periods: Periods) -> float:
 
 @kernel
 def read_levels(high: float, low: float, out: Floats) -> None:
-    """Write the Fibonacci levels of the swing from *low* to *high*."""
+    """Write the Fibonacci levels of the swing from *low* to *high* to *out*."""
     span = high - low
     out[0] = high
     out[1] = low
@@ -362,7 +423,7 @@ def read_levels(high: float, low: float, out: Floats) -> None:
 
 @kernel
 def read_swing(frame: Any, out: Floats) -> None:
-    """Write the Fibonacci levels of the newest 100 candles, the open one included."""
+    """Write the Fibonacci levels of the newest 100 candles, the open one included, to *out*."""
     high = frame["high"]
     low = frame["low"]
     if frame["count"] > 1:
@@ -373,14 +434,20 @@ def read_swing(frame: Any, out: Floats) -> None:
 
 @kernel
 def read_open(held: Held, closed: int, periods: Periods, out: Floats) -> None:
-    """Write the indicators of *closed* candles and the open one; NaN for null."""
+    """Write the indicators of a timeframe to *out*, with the open candle; NaN: too few candles.
+
+    closed   the number of closed candles
+    """
     read_averages(held.acc, closed, held.frame["close"], periods, out)
     read_swing(held.frame, out[len(periods.ema) + 4 :])
 
 
 @kernel
 def read_closed(held: Held, closed: int, out: Floats) -> None:
-    """Write the indicators of *closed* candles, without the open one; NaN for null."""
+    """Write the indicators of a timeframe to *out*, without the open candle; NaN: too few candles.
+
+    closed   the number of closed candles
+    """
     for z in range(AVERAGES):
         out[z] = closed_value(held.acc, closed, z, SERVICE)
     if closed == 0:
@@ -392,7 +459,10 @@ def read_closed(held: Held, closed: int, out: Floats) -> None:
 
 @kernel
 def snapshot(rows: Any, i: int, now: int, out: Floats) -> None:
-    """Write the served values of row *i* as of *now*; only the counts are valid without a price."""
+    """Write the numbers of the report of the mint in row *i* to *out*, as of *now*.
+
+    If the mint has no price, only the candle counts in *out* have a meaning.
+    """
     row = rows[i]
     for k in range(len(WIDTHS)):
         frame = row["frames"][k]
@@ -411,9 +481,12 @@ def snapshot(rows: Any, i: int, now: int, out: Floats) -> None:
 
 @kernel
 def leave_out_open(rows: Any, i: int, now: int, out: Floats) -> None:
-    """Rewrite the indicators in *out*, a snapshot as of *now*, without the open candles.
+    """Replace indicators in *out* by those without the open candle, in each timeframe that has one.
 
     A candle is open until its interval has passed, whether or not there are more swaps.
+
+    rows, i   row *i* of *rows* is the mint
+    now       the time as of which *out* was computed
     """
     row = rows[i]
     for k in range(len(WIDTHS)):
@@ -425,10 +498,13 @@ def leave_out_open(rows: Any, i: int, now: int, out: Floats) -> None:
 
 @kernel
 def series(frame: Any, acc: Floats, candles: Candles, periods: Periods, out: Floats) -> None:
-    """Write the indicators after each of *candles*, oldest first, as if that candle were open.
+    """Write the indicators at each of *candles* to *out*, as if that candle were open.
 
-    acc     the accumulators after all earlier candles
-    frame   its count is the number of earlier candles; the swings contain none of these
+    candles   oldest first
+    acc       the accumulators after all earlier candles
+    frame     a record whose `count` is the number of earlier candles; it is changed
+
+    The high and the low consider *candles* only.
     """
     ring = np.zeros(1, RING)[0]
     closed = frame["count"]
@@ -445,7 +521,10 @@ def series(frame: Any, acc: Floats, candles: Candles, periods: Periods, out: Flo
 
 @kernel
 def held_averages(recent: Any, closed: int, acc: Floats) -> int:
-    """Write the accumulators in *recent* to *acc*; return the number of closed candles in them."""
+    """Write the accumulators in *recent* to *acc*; return how many closed candles they include.
+
+    closed   the number of closed candles of the row
+    """
     held = closed - int(recent["later"])
     acc[:LAST] = recent["averages"][:LAST]
     acc[EMA:] = recent["averages"][LAST:]
@@ -455,7 +534,7 @@ def held_averages(recent: Any, closed: int, acc: Floats) -> int:
 
 @kernel
 def hold_averages(recent: Any, acc: Floats) -> None:
-    """Store *acc*, except for its last close, in *recent*."""
+    """Store the accumulators *acc* in the record *recent*, which has their last close already."""
     recent["averages"][:LAST] = acc[:LAST]
     recent["averages"][LAST:] = acc[EMA:]
 
@@ -464,11 +543,12 @@ def hold_averages(recent: Any, acc: Floats) -> None:
 def with_open(  # noqa: PLR0913, PLR0917 - one argument for each column
     acc: Floats, before: int, closes: Floats, closed: Ints, opens: Floats, out: Floats
 ) -> None:
-    """Write the averages after each of *opens*, the closes of open candles, to a row of *out*.
+    """Write the averages of one timeframe at several times to *out*, with the candle open at each.
 
     acc, before   the accumulators, and the number of closed candles that they contain
     closes        the closes of the candles that follow those in *acc*
-    closed        for each open candle, the number of *closes* before it; must not decrease
+    closed        for each time, the number of *closes* before it; must not decrease
+    opens         for each time, the close of its open candle
     """
     done = 0
     for j in range(len(opens)):
@@ -480,12 +560,13 @@ def with_open(  # noqa: PLR0913, PLR0917 - one argument for each column
 
 @bulk_kernel
 def close_rows(recents: Any, places: Any, counts: Ints, at: Ints, k: int) -> None:
-    """Prepare *recents* for closing the open candles of timeframe *k* of rows *at*.
+    """Prepare the records *recents* to close the open candles of the rows *at*.
 
     The closes are stored afterwards, by `recent.keep_candles`.
 
     places   the index in *recents* of each row in *at*
     counts   the number of candles by row and timeframe, the open one included
+    k        the index of the timeframe
     """
     acc = np.zeros(ACC)
     for j in range(len(at)):
@@ -503,7 +584,9 @@ def close_rows(recents: Any, places: Any, counts: Ints, at: Ints, k: int) -> Non
 
 @bulk_kernel
 def read_rows(recents: Any, places: Any, counts: Ints, closes: Floats) -> Floats:
-    """Return the averages of all rows, open candles included: [average, row]; NaN for null.
+    """Return the averages of all rows with the open candle, as an array [average, row].
+
+    NaN if a row has too few candles.
 
     places   the index in *recents* of each row
     counts   the number of candles of each row, the open one included
@@ -525,13 +608,17 @@ def read_rows(recents: Any, places: Any, counts: Ints, closes: Floats) -> Floats
 def begin_averages(  # noqa: PLR0913, PLR0917 - one argument for each column
     recents: Any, closed: Ints, accs: Floats, since: Ints, begun: Floats, counts: Ints, closes: Any
 ) -> None:
-    """Store in each of *recents* the accumulators after *closed* candles, or up to LATER fewer.
+    """Store accumulators in the records *recents*, one for each mint.
 
-    accs            the accumulators after all *closed* candles
+    They include all closed candles of the mint, or up to LATER fewer.
+
+    closed          by mint, the number of its closed candles
+    accs            the accumulators after these candles
     since, begun    the number of candles before *closes*, and the accumulators after them
-    counts, closes  the number of closes of each, and the closes of all, one record after another
+    counts, closes  by mint, the number of its *closes*, and the closes of all mints, one after
+                    another
 
-    If *begun* and *closes* do not give *accs*, then *accs* are stored.
+    If *begun* and *closes* do not lead to *accs*, then *accs* are stored.
     """
     first = 0
     acc = np.zeros(ACC)
@@ -558,7 +645,11 @@ def begin_averages(  # noqa: PLR0913, PLR0917 - one argument for each column
 
 @kernel
 def close_value(acc: Floats, closed: int, close: float, z: int, periods: Periods) -> None:
-    """Set LAST to *close*, and add it to the accumulators of value *z* after *closed* candles."""
+    """Add the closing price *close* to one of the indicators in the accumulators *acc*.
+
+    closed   the number of candles that *acc* includes
+    z        the index of the indicator in the output
+    """
     size = len(periods.ema)
     if z < size:
         acc[EMA + z] = ema(acc[EMA + z], closed, periods.ema[z], close)
@@ -577,10 +668,13 @@ def close_value(acc: Floats, closed: int, close: float, z: int, periods: Periods
 
 @bulk_kernel
 def read_earlier(recents: Any, places: Any, counts: Ints, z: int) -> Floats:
-    """Return value *z* of the newest closed candles of all rows: [age, row]; NaN for null.
+    """Return an indicator at the newest closed candles of all rows, as an array [age, row].
 
-    The newest closed candle has age 1.  For each row, *places* has the index in *recents*, and
-    *counts* the number of candles, the open one included.
+    The newest closed candle has age 1.  NaN if there are too few candles.
+
+    places   the index in *recents* of each row
+    counts   the number of candles of each row, the open one included
+    z        the index of the indicator in the output of `read_averages`, or PRICE for the close
     """
     found = np.full((AGES + 1, len(counts)), nan)
     acc = np.zeros(ACC)

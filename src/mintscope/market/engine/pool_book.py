@@ -35,20 +35,22 @@ OpenCandle: TypeAlias = list[Any]
 
 
 class BookedPool(msgspec.Struct, array_like=True, gc=False):
-    """A pool of the book.
+    """A pool in which a mint is traded, as stored in its pool book.
 
-    since           the time of its first swap in the book
-    day             the newest UTC day on which it traded
-    volume, volume_before   micro-USD traded on that day, and on the day before
-    venue, quote    its program, and its quote mint; None if unknown
-    came_from       the bonding curve that the pool replaced; None if there was none
-    went_to         the pool that replaced this one; None if no pool did
-    moved_at        the slot of this replacement; None if there was none
-    progress        progress of a curve towards its pool at its newest swap, in millionths; None
-                    if unknown
-    candle          the candle of the newest span of the book; None if the pool did not trade in it
-    fee_bps         the fee of the newest swap that shows its fee, in basis points of the quote;
-                    None if no swap showed it
+    pool                   the name of the pool
+    since                  the time of its first swap in the book
+    day                    the newest UTC day on which it traded
+    volume, volume_before  micro-USD traded on that day, and on the day before
+    venue, quote           its program, and its quote mint; None if unknown
+    came_from              the bonding curve that the pool replaced; None if there was none
+    went_to                the pool that replaced this one; None if no pool did
+    moved_at               the slot of this replacement; None if there was none
+    progress               how far a bonding curve is on the way to its pool, at its newest swap, in
+                           millionths; None if unknown
+    candle                 the candle of the newest span of the book; None if the pool did not trade
+                           in it
+    fee_bps                the fee of the newest swap that shows its fee, in basis points of the
+                           quote; None if no swap showed it
     """
 
     pool: str
@@ -66,13 +68,16 @@ class BookedPool(msgspec.Struct, array_like=True, gc=False):
     fee_bps: int | None = None
 
     def lively(self, today: int) -> int:
-        """Return the volume of *today* and of the day before, in micro-USD."""
+        """Return the volume of the UTC day *today* and of the day before, in micro-USD."""
         if today == self.day:
             return self.volume + self.volume_before
         return self.volume if today == self.day + 1 else 0
 
     def add(self, today: int, volume: int) -> None:
-        """Add *volume*, in micro-USD, to the volume of *today*, which must not be before `day`."""
+        """Add the volume of a swap, in micro-USD, to that of the UTC day *today*.
+
+        *today* must not be before `day`.
+        """
         if today != self.day:
             self.volume_before = self.volume if today == self.day + 1 else 0
             self.volume = 0
@@ -82,7 +87,7 @@ class BookedPool(msgspec.Struct, array_like=True, gc=False):
 
 
 class PoolRow(NamedTuple):
-    """A candle of a pool.  If no swap offered a price, all four prices are None.
+    """A candle of a pool; if no swap offered a price, all four prices are None.
 
     bucket      the start of the span
     key         the number of the pool, see `key_of`
@@ -103,9 +108,9 @@ class PoolRow(NamedTuple):
 
 
 class BookChange(NamedTuple):
-    """The changes that a batch makes to the pools of one mint.
+    """The changes that a batch of swaps makes to the stored pools of one mint.
 
-    state     the new state of the book
+    state     the new state of the pool book
     dropped   keys of at most POOLS_MAX pools, whose stored candles must be deleted first
     rows      candles of spans that have ended, oldest first, one for each span and pool.  If an
               earlier version stored a part of the span, the store merges both
@@ -123,19 +128,19 @@ _decode: Final = msgspec.msgpack.Decoder(list[BookedPool]).decode
 
 
 def booked(state: bytes | None) -> list[BookedPool]:
-    """Return the pools in *state*; no pools if *state* is None."""
+    """Return the pools in *state*, the stored pool book of a mint; none if *state* is None."""
     return [] if state is None else _decode(state)
 
 
 @lru_cache(maxsize=KEYS_MAX)
 def key_of(pool: str) -> int:
-    """Return the number of *pool* in stored candles: 63 bits of a hash."""
+    """Return the number under which the candles of *pool* are stored: 63 bits of a hash."""
     digest = blake2b(pool.encode(), digest_size=KEY_BYTES).digest()
     return int.from_bytes(digest, "big") >> 1  # integers of the database have a sign
 
 
 def candles_of(pools: Iterable[BookedPool]) -> list[PoolRow]:
-    """Return the candles of *pools*, one for each key: two pools can have the same key."""
+    """Return the newest candle of each of *pools*; those of pools with the same key are merged."""
     rows: dict[int, PoolRow] = {}
     for one in pools:
         if one.candle is not None:
@@ -147,7 +152,10 @@ def candles_of(pools: Iterable[BookedPool]) -> list[PoolRow]:
 
 
 def merged(first: PoolRow, then: PoolRow) -> PoolRow:
-    """Return the candle of a span from its two parts, merged in the same way as in the store."""
+    """Return one candle of a pool, merged from *first* and *then*, two parts of the same span.
+
+    The store merges candles in the same way.
+    """
     low = then.low if first.low is None else first.low
     high = then.high if first.high is None else first.high
     return PoolRow(
@@ -164,10 +172,10 @@ def merged(first: PoolRow, then: PoolRow) -> PoolRow:
 
 
 def with_open(stored: Iterable[PoolRow], newest: Iterable[PoolRow]) -> list[PoolRow]:
-    """Return the *stored* candles and those of the *newest* span, oldest first.
+    """Return the stored candles of pools together with the newest ones, oldest first.
 
-    Candles of the same span and pool are merged: an earlier version stored a candle before its
-    span had ended.
+    Candles of the same span and pool are merged, because an earlier version stored candles before
+    their span had ended.
     """
     rows = {(row.bucket, row.key): row for row in stored}
     for row in newest:
@@ -177,7 +185,7 @@ def with_open(stored: Iterable[PoolRow], newest: Iterable[PoolRow]) -> list[Pool
 
 
 class PoolBook:
-    """The pools of one mint, and their changes since the last write.
+    """The pools of one mint, with their candles, and what changed since the last write.
 
     unnamed   the pools of unknown program that have begun a candle since the last `name`, which
               sets their program and quote
@@ -203,9 +211,9 @@ class PoolBook:
     def apply(  # noqa: C901 - the hottest loop: a call for each swap would cost as much as the rest
         self, slot: Slot, time: UnixS, swaps: Sequence[PricedSwap]
     ) -> None:
-        """Add the next *swaps*, those of one slot; times must not decrease.
+        """Add the swaps of one slot to the candles and volumes of their pools.
 
-        Swaps whose pool is unknown are left out.
+        Slots must be added in order of *time*.  Swaps whose pool is unknown are ignored.
         """
         today = time // DAY_S
         if time >= self._bucket + SPAN_S:
@@ -235,7 +243,10 @@ class PoolBook:
             _add(candle, swap)
 
     def name(self, swaps: Sequence[PricedSwap]) -> None:
-        """Set the program and the quote of `unnamed` pools from the details of *swaps*."""
+        """Set the program and the quote mint of `unnamed` pools from the details of *swaps*.
+
+        Details are stored apart from the log, and are read only for swaps in such pools.
+        """
         for swap in swaps:
             if swap.pool in self.unnamed and swap.detail is not None:
                 one = self._pools[swap.pool]
@@ -244,7 +255,10 @@ class PoolBook:
         self.unnamed = NO_NAMES
 
     def changed(self) -> BookChange:
-        """Return the changes since the last call."""
+        """Return the state of this book, with the changed candles and the pools that were dropped.
+
+        A change is reported once: the next call returns only later ones.
+        """
         self._state = _encode(list(self._pools.values()))
         change = BookChange(self._state, self._dropped, self._rows)
         self._rows = ()
@@ -253,7 +267,6 @@ class PoolBook:
         return change
 
     def _begin(self, time: UnixS) -> None:
-        """Begin the span that contains *time*."""
         ended = candles_of(self._pools.values())
         if ended:
             self._rows = [*self._rows, *ended]
@@ -294,7 +307,6 @@ class PoolBook:
 
 
 def _add(candle: OpenCandle, swap: PricedSwap) -> None:
-    """Add *swap* to *candle*; this runs for each swap."""
     usd = swap.price_usd
     if usd is None and swap.offered is not None:
         usd = swap.offered[0]

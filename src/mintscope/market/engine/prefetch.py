@@ -39,7 +39,7 @@ def _generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any
 
 
 def _nothing(_rows: Any, _index: int, _offset: int) -> None:
-    """Do nothing: in plain Python, this replaces the instruction that prefetches."""
+    """Do nothing: in plain Python, this replaces the instruction that prefetches memory."""
 
 
 # prefetch(rows, index, offset): load the cache line at byte *offset* of rows[index].

@@ -1,4 +1,4 @@
-"""Compiled kernels of the newest candles of all tokens: ATR, Bollinger bands and swings.
+"""Compiled functions for the newest candles of all tokens: ATR, Bollinger bands and swings.
 
 The list of tokens stores data of these candles by token and timeframe, with the accumulators of
 `kernels`.  These kernels call no kernel of another file, because numba's cache notices changes of
@@ -10,9 +10,9 @@ ATR        Wilder's mean of the true ranges from the first candle on, as `series
 Bollinger  the mean of the newest 20 closes, and 2 standard deviations of the population
 Swing      the highest high and the lowest low of the newest 100 candles.  Of the closed candles
            whose high (or low) no later candle has reached, the oldest SWINGS_HELD are stored, and
-           whether there are more such candles.  If all stored ones leave the window while there
-           are more, the swing is not known until it is read from the store, or until newer candles
-           fill the window
+           whether there are more such candles.  If all stored ones leave the window while there are
+           more, the swing is not known until it is read from the store, or until newer candles fill
+           the window
 """
 
 from math import nan, sqrt
@@ -43,7 +43,7 @@ HAS_MORE: Final = 128  # added to `count` if there are more extremes than are st
 
 
 def _recent(swings: int) -> np.dtype[Any]:
-    """Return the type of the newest candles of a row and timeframe.
+    """Return the NumPy type of the record that stores the newest candles of a row and timeframe.
 
     swings     the number of extremes that are stored of each side
     averages   the accumulators of `kernels`, except the last close, after all closed candles but
@@ -83,9 +83,12 @@ CROSSED: Final = NAMES[:HIGH]
 
 @kernel
 def wilder_range(before: float, seen: int, true_range: float) -> float:
-    """Return the ATR after *true_range*, or the sum of the ranges if they are fewer than 14.
+    """Return the average true range of the candles after *true_range*, that of the next one.
 
-    before   the previous result, that of the *seen* ranges before *true_range*
+    With fewer than 14 ranges, the result is their sum.
+
+    before   the previous result
+    seen     the number of ranges that it includes
     """
     if seen + 1 < ATR_CANDLES:
         return before + true_range
@@ -96,7 +99,10 @@ def wilder_range(before: float, seen: int, true_range: float) -> float:
 
 @kernel
 def keep_extreme(side: Any, number: int, value: float) -> bool:
-    """Add *value* of closed candle *number*; return whether *side*'s extreme becomes unknown."""
+    """Add *value*, the high or the negative low of closed candle *number*, to *side*.
+
+    Returns whether the greatest value in the window of SWING_CLOSED candles becomes unknown.
+    """
     held = int(side["count"])
     has_more = held >= HAS_MORE
     count = held % HAS_MORE
@@ -128,7 +134,7 @@ def keep_extreme(side: Any, number: int, value: float) -> bool:
 
 @kernel
 def keep_close(recent: Any, number: int, high: float, low: float, close: float) -> None:
-    """Add closed candle *number* to `ranges` and `closes`."""
+    """Add the close and the average true range of closed candle *number* to *recent*."""
     mean = 0.0
     if number > recent["since"]:
         previous = recent["closes"][(number - 1) % CLOSES_HELD]
@@ -141,7 +147,10 @@ def keep_close(recent: Any, number: int, high: float, low: float, close: float) 
 
 @kernel
 def keep_candle(recent: Any, number: int, high: float, low: float, close: float) -> bool:
-    """Add closed candle *number*; return whether an extreme becomes unknown."""
+    """Add a closed candle to *recent*; return whether the high or the low of 100 becomes unknown.
+
+    number   the number of the candle
+    """
     keep_close(recent, number, high, low, close)
     is_top_lost = keep_extreme(recent["top"], number, high)
     is_bottom_lost = keep_extreme(recent["bottom"], number, -low)
@@ -152,13 +161,13 @@ def keep_candle(recent: Any, number: int, high: float, low: float, close: float)
 def keep_candles(  # noqa: PLR0913, PLR0917 - one argument for each column
     recents: Any, places: Ints, counts: Ints, prices: Floats, at: Ints, k: int
 ) -> Any:
-    """Close the open candles of timeframe *k* of rows *at*.
+    """Store the newest candle of timeframe *k* as closed, for each of the rows *at*.
 
-    Return, for each row in *at*, whether its swing becomes unknown.
+    Returns, for each of them, whether the high or the low of its newest candles becomes unknown.
 
-    places   the index in *recents* of each row in *at*
+    places   the index in *recents* of each row
     counts   the number of candles by row and timeframe, the open one included
-    prices   for each row in *at*: high and low of the open candle, and its close
+    prices   for each of *at*: high and low of the open candle, and its close
     """
     lost = np.zeros(len(at), np.bool_)
     for j in range(len(at)):
@@ -173,9 +182,10 @@ def keep_candles(  # noqa: PLR0913, PLR0917 - one argument for each column
 
 @kernel
 def begin_side(side: Any, since: int, values: Floats) -> None:
-    """Set *side* to the closed candles with *values*: highs, or lows as negative numbers.
+    """Set *side* to closed candles: to their highs, or to their lows as negative numbers.
 
-    since   the number of the first of these candles
+    since    the number of the first of these candles
+    values   their highs or negative lows, oldest first
     """
     first = max(0, len(values) - SWING_CLOSED)
     held = np.zeros(SWING_CLOSED, np.int64)
@@ -195,13 +205,15 @@ def begin_side(side: Any, since: int, values: Floats) -> None:
 
 @bulk_kernel
 def begin_recents(recents: Any, closed: Ints, last: Floats, counts: Ints, candles: Floats) -> None:
-    """Set each of *recents* to its newest closed candles, except for the accumulators.
+    """Fill the records *recents*, one for each mint, with newest closed candles.
 
-    closed    the number of closed candles of each
-    last      the close of the newest closed candle of each, from the fold
-    candles   high, low and close of the candles of all records, one record after another
-    counts    the number of *candles* of each; these are ignored if they do not end with *last*, or
-              if there are more than *closed*
+    Averages are not set.
+
+    closed    by mint, the number of its closed candles
+    last      by mint, the close of its newest closed candle, from the fold
+    candles   high, low and close of the candles of all mints, one mint after another
+    counts    by mint, how many of *candles* it has; they are ignored if they do not end with
+              *last*, or if there are more than *closed*
     """
     first = 0
     for i in range(len(recents)):
@@ -220,7 +232,10 @@ def begin_recents(recents: Any, closed: Ints, last: Floats, counts: Ints, candle
 
 @kernel
 def range_value(recent: Any, number: int, mean: float) -> float:
-    """Return *mean* as the ATR of candle *number*, or NaN if too few candles are known."""
+    """Return the average true range *mean* if it is exact at candle *number*, or NaN if it is not.
+
+    It is not exact if too few candles before this one are known.
+    """
     seen = number - recent["since"]
     is_known = seen >= ATR_CANDLES and (recent["since"] == 0 or seen >= FORGOTTEN)
     return mean if is_known else nan
@@ -228,7 +243,10 @@ def range_value(recent: Any, number: int, mean: float) -> float:
 
 @kernel
 def newest_first(recent: Any, number: int, closes: Floats) -> None:
-    """Write the stored closes to *closes*, newest first; *number* is that of the newest candle."""
+    """Write the stored closing prices of *recent* to *closes*, newest first.
+
+    number   the number of the newest closed candle
+    """
     place = number % CLOSES_HELD
     for j in range(CLOSES_HELD):
         closes[j] = recent["closes"][place]
@@ -237,7 +255,10 @@ def newest_first(recent: Any, number: int, closes: Floats) -> None:
 
 @kernel
 def bands(closes: Floats, first: int, close: float) -> tuple[float, float]:
-    """Return mean and standard deviation of *close* and 19 *closes* from index *first* on."""
+    """Return the mean and the standard deviation of 20 closes.
+
+    They are *close* and the 19 in *closes* from index *first* on.
+    """
     total = close
     for j in range(first, first + BANDS_CANDLES - 1):
         total += closes[j]
@@ -250,9 +271,12 @@ def bands(closes: Floats, first: int, close: float) -> tuple[float, float]:
 
 @kernel
 def extreme(side: Any, closed: int, value: float) -> float:
-    """Return the greater of the extreme in *side* and the open candle's *value*; NaN if unknown.
+    """Return the extreme of the newest 100 candles: of those in *side*, and the open one.
+
+    It is NaN if it is unknown.
 
     closed   the number of closed candles
+    value    the high of the open candle, or its negative low
     """
     if closed == 0:
         return value
@@ -264,9 +288,9 @@ def extreme(side: Any, closed: int, value: float) -> float:
 
 @bulk_kernel
 def read_recent(recents: Any, places: Ints, counts: Ints, prices: Floats) -> Floats:
-    """Return the values named in NAMES, of all rows, open candles included: [value, row].
+    """Return the indicators in NAMES for all rows with the open candle, as an array [value, row].
 
-    NaN means that a value is unknown, or null.
+    NaN means that a value is unknown, or that a row has too few candles.
 
     places   the index in *recents* of each row
     counts   the number of candles of each row, the open one included
@@ -303,12 +327,14 @@ def read_recent(recents: Any, places: Ints, counts: Ints, prices: Floats) -> Flo
 
 @bulk_kernel
 def read_earlier_recent(recents: Any, places: Ints, counts: Ints, z: int) -> Floats:
-    """Return value *z* of CROSSED for the newest closed candles of all rows: [age, row].
+    """Return an indicator at the newest closed candles of all rows, as an array [age, row].
 
-    The newest closed candle has age 1.  NaN means that a value is unknown, or null.
+    The newest closed candle has age 1.  NaN means that a value is unknown, or that there are too
+    few candles.
 
     places   the index in *recents* of each row
     counts   the number of candles of each row, the open one included
+    z        the index of the indicator in CROSSED
     """
     found = np.full((AGES + 1, len(counts)), nan)
     closes = np.zeros(CLOSES_HELD)

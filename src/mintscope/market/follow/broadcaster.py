@@ -1,9 +1,9 @@
-"""Broadcaster of changed reports: each update is made once, and sent to all listeners.
+"""Sends changed reports to the clients of streams: each event is made once, for all listeners.
 
-dirty        reports of mints that have traded since their last event, had swaps in a retracted
-             slot, are no longer tracked, or must be loaded; when a minute ends, also reports of
-             closed candles, and reports whose price has become too old for its confidence; after a
-             restart of the market, all reports
+dirty        reports that must be sent: of mints that have traded since their last event, had swaps
+             in a retracted slot, are no longer tracked, or must be loaded; when a minute ends, also
+             reports of closed candles, and reports whose price has become too old for its
+             confidence; after a restart of the market, all reports
 flush        sends the dirty reports of which no event was sent within the last 250 ms, up to fifty
              in one call
 deliveries   events that are being sent, to at most two hundred listeners in one iteration of the
@@ -46,7 +46,7 @@ Topic: TypeAlias = tuple[Mint, ReportKind]
 
 @dataclass(slots=True, eq=False)
 class _Audience:
-    """The listeners of one topic, and their last report.
+    """The listeners of one mint and kind of report, and their last report.
 
     sent          the report with which the next update is compared; None before the first snapshot
     apart         the parts of the report that changed from *sent* to the snapshots of later
@@ -68,7 +68,10 @@ class _Audience:
     is_busy: bool = False
 
     def admit(self) -> bytes:
-        """Return the snapshot for a new listener, and note its differences from *sent*."""
+        """Return the snapshot for a new listener.
+
+        Its differences from the last sent report are added to the next update.
+        """
         assert self.whole is not None
         if self.sent is None:
             self.sent = self.whole
@@ -77,18 +80,18 @@ class _Audience:
         return self.snapshot
 
     def begin_again(self) -> None:
-        """Make a new snapshot the next event."""
+        """Send a new snapshot as the next event, instead of an update."""
         self.is_whole_due = True
         self.as_of = NOWHERE
 
 
 def _has_aged(sent: TokenReport | None, now: UnixS) -> bool:
-    """Return whether, at *now*, the price in *sent* is too old for its confidence."""
+    """Return whether the price in the report *sent* is too old at *now* for the confidence sent."""
     return sent is not None and sent.price.is_too_old(now - sent.data_span.to)
 
 
 class _Delivery(msgspec.Struct, gc=False):
-    """An event and the listeners that it must still be sent to."""
+    """An event of a stream, and the listeners to which it must still be sent."""
 
     topic: Topic
     audience: _Audience
@@ -98,12 +101,12 @@ class _Delivery(msgspec.Struct, gc=False):
 
 
 class Broadcaster:
-    """Sends changed reports: the same bytes to all listeners of a mint and kind.
+    """Sends reports to clients as they change: the same bytes to all listeners of a mint and kind.
 
-    An event is a server-sent event, `snapshot` or `update`; its id is its position in the swap log,
-    which is the same in every process.  A listener first gets a snapshot, and then every update
-    after it, in order.  If the reports do not continue, for example after a retraction, it gets a
-    snapshot again.
+    Each report is sent as a server-sent event, `snapshot` or `update`.  The id of an event is its
+    position in the swap log, which is the same in every process.  A listener first gets a snapshot,
+    and then all updates in order.  If a report does not continue the last one, for example after a
+    retraction, a snapshot is sent again.
     """
 
     def __init__(self, follower: LogTailer, market: LiveMarket, clock: Clock) -> None:
@@ -124,7 +127,9 @@ class Broadcaster:
     async def prepare(
         self, mints: Sequence[Mint], since: int | None, kind: ReportKind = PLAIN
     ) -> None:
-        """Load *mints* for reports of *kind*, as of position *since* if the log has reached it.
+        """Load *mints* into memory, with all that reports of *kind* need.
+
+        since   a position of the log that the reports should include; this can fail
 
         Raises TokenNotFound, InsufficientData or ServiceUnavailable if there is no report of one of
         *mints*.
@@ -135,7 +140,7 @@ class Broadcaster:
         await asyncio.gather(*(self._follower.read(mint, kind) for mint in mints))
 
     def join(self, listener: Listener, mints: Sequence[Mint]) -> None:
-        """Send the snapshots of *mints* to *listener*, and their updates from now on."""
+        """Send *listener* the reports of *mints* now, and their changes from now on."""
         for mint in mints:
             topic = (mint, listener.kind)
             audience = self._audiences.get(topic)
@@ -151,7 +156,7 @@ class Broadcaster:
             self.flush()
 
     def leave(self, listener: Listener, mints: Sequence[Mint]) -> None:
-        """Stop sending the reports of *mints* to *listener*."""
+        """Stop sending events about *mints* to *listener*."""
         for mint in mints:
             topic = (mint, listener.kind)
             audience = self._audiences.get(topic)
@@ -168,10 +173,10 @@ class Broadcaster:
             del self._topics[mint]
 
     def snapshot(self, mint: Mint, kind: ReportKind) -> bytes | None:
-        """Return a snapshot for a listener that missed updates.
+        """Return a snapshot for a listener that missed updates; None if there is none now.
 
-        Return None while there is no snapshot, *mint* is being loaded, or an event of *mint* is
-        being sent: then call this method again soon.
+        That is so while *mint* is being loaded, or while an event of it is being sent: then call
+        this method again soon.
         """
         topic = (mint, kind)
         audience = self._audiences.get(topic)
@@ -180,11 +185,11 @@ class Broadcaster:
         return audience.admit() if self._has_snapshot(topic, audience) else None
 
     def age_ms(self) -> int | None:
-        """Return the age of the newest applied slot in ms; None before the first one."""
+        """Return the age in ms of the newest slot that was applied; None before the first slot."""
         return self._follower.age_ms()
 
     def note(self, event: Event) -> None:
-        """Record the reports that change because of *event*, which was just applied."""
+        """Plan to send the reports that *event* changes; it was just applied."""
         topics = self._topics
         if not topics:
             return
@@ -205,7 +210,11 @@ class Broadcaster:
                 pass
 
     def _note_minute(self, now: UnixS) -> None:
-        """Record that a minute has ended, so candles may have closed and prices may be too old."""
+        """Plan to send reports that the end of a minute changes.
+
+        They are those of closed candles, and those whose price has become too old for its
+        confidence.
+        """
         for topic, audience in self._audiences.items():
             _, kind = topic
             if kind.is_closed or _has_aged(audience.sent, now):
@@ -216,14 +225,17 @@ class Broadcaster:
             self._begin_again(topic)
 
     def note_restart(self) -> None:
-        """Record that the market restarted from the tip of the log."""
+        """Plan to send all listeners whole reports, because the market was loaded again.
+
+        It continues from the newest event of the log.
+        """
         for topic in self._audiences:
             self._begin_again(topic)
 
     def flush(self) -> None:
-        """Send up to RENEWED_IN_A_TURN dirty reports whose last event is PAUSE_S old or older.
+        """Send the changes of reports that were last sent PAUSE_S ago or earlier.
 
-        A timer sends the other dirty reports later.
+        At most RENEWED_IN_A_TURN reports are sent at once; a timer sends the others later.
         """
         if self._later is not None:
             self._later.cancel()
@@ -256,7 +268,7 @@ class Broadcaster:
         self._dirty[topic] = None
 
     def _renew(self, topic: Topic, audience: _Audience) -> None:
-        """Send the next event of *topic*; if its mint is not in memory, load the mint first."""
+        """Send the next event of *topic*, or begin to load its mint if it is not in memory."""
         mint, kind = topic
         if not self._follower.is_tracked(mint):
             self._lose(topic, audience, TokenNotFound(f"This service does not track {mint} now."))
@@ -290,7 +302,7 @@ class Broadcaster:
         self._send(topic, audience, event, is_whole=False)
 
     def _has_snapshot(self, topic: Topic, audience: _Audience) -> bool:
-        """Make the snapshot of *topic* as of the newest event; return whether there is one."""
+        """Store the newest snapshot of *topic* in *audience*; return False without a report."""
         mint, kind = topic
         if not self._market.has(mint, kind):
             return False
@@ -312,10 +324,9 @@ class Broadcaster:
         return True
 
     async def _load(self, topic: Topic, audience: _Audience) -> None:
-        """Load the mint of *topic* into memory, and send its snapshot.
+        """Load the mint of *topic* into memory, and send a snapshot to its listeners.
 
-        If a bug makes the load fail, the listeners get no more updates of the mint, because the
-        next load may fail, too.
+        If a bug makes this fail, they get no more events, because the next attempt may fail, too.
         """
         mint, kind = topic
         audience.begin_again()
@@ -349,7 +360,10 @@ class Broadcaster:
             self._go_on()
 
     def _go_on(self) -> None:
-        """Send the next part of the events that are being sent."""
+        """Send events to the next TOLD_IN_A_TURN listeners, and the rest in later turns.
+
+        Between two turns, the event loop does other work.
+        """
         left_count = TOLD_IN_A_TURN
         while self._deliveries and left_count:
             delivery = self._deliveries[0]

@@ -1,7 +1,7 @@
-"""Cache of the list of tokens, and the keeper of its snapshots.
+"""The list of all tokens in the memory of an api process, and its stored snapshots.
 
-The cache reads only final data, over its own connection, not that of the log tailer: if the list
-cannot be read, reports are still served.
+The list is read over its own database connection, and from final slots only.  If it cannot be read,
+reports are still served.
 """
 
 import asyncio
@@ -49,12 +49,15 @@ TRIES: Final = 3  # attempts to read a snapshot: a newer one can replace it mean
 
 
 class ListKeeper:
-    """Stores snapshots of this process's list, unless another process has just stored one."""
+    """Stores snapshots of the list in this process, unless another process has just stored one."""
 
     def __init__(
         self, snapshots: ListSnapshots, clock: Clock, *, mints_min: int = MINTS_MIN
     ) -> None:
-        """Store lists of at least *mints_min* mints in *snapshots*."""
+        """Store snapshots in *snapshots*.
+
+        mints_min   lists with fewer mints are not stored
+        """
         self._snapshots = snapshots
         self._clock = clock
         self._mints_min = mints_min
@@ -64,20 +67,24 @@ class ListKeeper:
         self._is_writable = True
 
     def note(self, trade_count: int) -> None:
-        """Record that *trade_count* trades were added to the list."""
+        """Record that *trade_count* trades were added to the list.
+
+        A snapshot is stored once there are enough of them.
+        """
         self._trade_count += trade_count
 
     def forget(self) -> None:
-        """Make a snapshot due at once, even if another process has just stored one."""
+        """Make a snapshot due at the next `keep`, even if another process has just stored one."""
         self._kept_seq = 0
         self._kept_at_s = None
 
     async def restore(self, keep: ListMemory = IN_MEMORY) -> tuple[TokenList, Head] | None:
-        """Return the list of the newest snapshot; None if no snapshot is stored, or can be read.
+        """Return the list in the newest stored snapshot, with the position from which to continue.
+
+        None if no snapshot is stored, or can be read.  Raises ServiceUnavailable if the store does
+        not answer.
 
         keep   stores the large parts of the list
-
-        Raises ServiceUnavailable if the store does not answer.
         """
         for _ in range(TRIES):
             mark = await self._snapshots.newest(FORM)
@@ -94,7 +101,9 @@ class ListKeeper:
         return None
 
     async def _read(self, mark: SnapshotMark, keep: ListMemory) -> tuple[TokenList, Head] | None:
-        """Return the list of the snapshot *mark*, or None if a newer snapshot has replaced it.
+        """Return the token list in the stored snapshot *mark*; None if a newer one has replaced it.
+
+        keep   stores the large parts of the list
 
         Raises NotASnapshot if the snapshot cannot be read, and ServiceUnavailable if the store does
         not answer.
@@ -108,11 +117,13 @@ class ListKeeper:
         return restoring.whole()
 
     async def keep(self, tokens: TokenList, tracked_seq: int, facts: FactPlace) -> None:
-        """Store a snapshot of *tokens*, which must not change during the call, if one is due.
+        """Store a snapshot of *tokens* if one is due, from which a process can start.
 
-        tracked_seq, facts   the positions that are stored in the `Head` of the snapshot
+        *tokens* must not change during the call.  If the store does not answer, the failure is
+        logged, and the next attempt is made when a snapshot is due again.
 
-        If the store does not answer, the next attempt is made when a snapshot is due again.
+        tracked_seq   the log event up to which tracked and untracked mints were read
+        facts         the position up to which facts of mints were read
         """
         if len(tokens) < self._mints_min or not self._is_due():
             return
@@ -174,10 +185,10 @@ Sleep: TypeAlias = Callable[[float], Awaitable[None]]
 
 
 class NextFold:
-    """Waits until the list is due for an update; call an instance between two updates.
+    """Waits until the token list must be updated; call an instance between two updates.
 
-    An update is due when this process has read that more slots were folded, and at the latest
-    after *refresh_s*.  If finality takes longer than some seconds, only *refresh_s* counts.
+    An update is due when more slots have been folded, and at the latest after *refresh_s* seconds.
+    If it takes longer than some seconds until blocks are final, only *refresh_s* counts.
     """
 
     def __init__(
@@ -189,9 +200,9 @@ class NextFold:
         refresh_s: float,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
-        """Wait, at each call, until *folded* returns another slot or *refresh_s* have passed.
+        """Wait, at each call, until *folded* returns another slot, or for *refresh_s* seconds.
 
-        finality   returns the delay of finality; None if it was not measured
+        finality   returns how long it takes until blocks are final; None if it was not measured
         """
         self._folded_to = folded
         self._finality = finality
@@ -202,7 +213,7 @@ class NextFold:
         self._looks_since_s = clock.monotonic_s()
 
     async def __call__(self) -> None:
-        """Wait until the next update is due; a slow update delays the next one."""
+        """Wait until the token list should be updated; after a slow update, wait longer."""
         begun_s = now_s = self._clock.monotonic_s()
         end_s = begun_s + self._refresh_s
         soonest_s = begun_s + max(PAUSE_S, LOOK_COST * (begun_s - self._looks_since_s))
@@ -218,7 +229,7 @@ class NextFold:
 
 
 class ListCache:
-    """The list of tokens in this process, as of a folded slot; `run` keeps the list up to date."""
+    """The list of all tokens in this process, as of a folded slot; `run` keeps it up to date."""
 
     def __init__(
         self,
@@ -229,8 +240,9 @@ class ListCache:
         keeper: ListKeeper | None = None,
         keep: ListMemory = IN_MEMORY,
     ) -> None:
-        """Read the list from *reader*; *wait* is called between two updates.
+        """Read the list from *reader*.
 
+        wait     called to wait between two updates
         keeper   stores snapshots of the list for processes that start, and reads them; None: no
                  snapshots are used
         keep     stores the large parts of the list, in memory or in files
@@ -249,7 +261,7 @@ class ListCache:
         self._read_at_s = clock.monotonic_s()
 
     async def run(self) -> None:
-        """Follow the fold until cancelled; failures of the store do not end this method."""
+        """Update the list until cancelled; failures of the store do not end this method."""
         readable = True
         while True:
             try:
@@ -267,7 +279,7 @@ class ListCache:
             await self._wait()
 
     async def expect_loaded(self) -> None:
-        """Raise ServiceUnavailable while the list is being loaded for the first time.
+        """Raise ServiceUnavailable while the token list is being loaded for the first time.
 
         If the first attempt has failed, this check passes, because everything else can be served.
         """
@@ -275,7 +287,7 @@ class ListCache:
             raise ServiceUnavailable(LOADING)
 
     async def expect_current(self) -> None:
-        """Raise ServiceUnavailable if the list was not updated for more than LIST_LATE_S.
+        """Raise ServiceUnavailable if the list was last updated more than LIST_LATE_S seconds ago.
 
         This check passes while the list is being loaded for the first time.
         """
@@ -288,17 +300,17 @@ class ListCache:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether the list has been loaded."""
+        """Whether the token list has been loaded."""
         return self._listed is not None
 
     def newest(self) -> ListedTokens:
-        """Return the newest list.  Raises ServiceUnavailable before the list has been loaded."""
+        """Return the list as last updated.  Raises ServiceUnavailable before it has been loaded."""
         if self._listed is None:
             raise ServiceUnavailable(LOADING)
         return self._listed
 
     async def facts_of(self, mint: Mint) -> MintFacts | None:
-        """Return the newest facts of *mint* from a node, or None if they were not read yet.
+        """Return the stored facts of *mint*, such as its name; None if none were read yet.
 
         Raises TokenNotFound if *mint* is not tracked, and ServiceUnavailable if the store does not
         answer.
@@ -306,10 +318,11 @@ class ListCache:
         return await self._reader.facts_of(mint)
 
     async def refresh(self) -> None:
-        """Update the list with all swaps folded, mints tracked and facts read before this call.
+        """Update the list with all swaps, tracked mints and facts stored before this call.
 
-        If the log no longer reaches back to the list, the next call loads the list again.
-        Raises ServiceUnavailable if the store does not answer.
+        Only final swaps that are folded are included.  If the log no longer reaches back to the
+        list, the next call loads the list again.  Raises ServiceUnavailable if the store does not
+        answer.
         """
         try:
             is_new = self._list is None
@@ -334,7 +347,7 @@ class ListCache:
             await self._keeper.keep(self._list, self._tracked_seq, self._facts)
 
     async def _load(self) -> TokenList:
-        """Load the list from its snapshot, or otherwise from all mints."""
+        """Return the list from the newest snapshot, or else from the data of all mints."""
         begun_s = self._clock.monotonic_s()
         tokens = await self._restore()
         source = "snapshot" if tokens is not None else "mints"
@@ -345,7 +358,7 @@ class ListCache:
         return tokens
 
     async def _restore(self) -> TokenList | None:
-        """Return the list of the newest snapshot, or None if none can be read."""
+        """Return the list that is stored in the newest snapshot, or None if none can be read."""
         if self._keeper is None or not self._may_restore:
             return None
         found = await self._keeper.restore(self._keep)
@@ -358,7 +371,7 @@ class ListCache:
         return tokens
 
     async def _take_in(self) -> TokenList:
-        """Return a list of all mints, loaded page by page from the store."""
+        """Return a new list of all tracked mints, read from the store in pages."""
         # Read before the mints: `_follow` reads the mints again that were tracked since then.
         folded, self._tracked_seq = await self._reader.folded()
         self._facts = FactPlace(UnixMs(self._clock.now() - CLOCKS_APART_MS), Mint(""))
@@ -374,7 +387,7 @@ class ListCache:
             last = page.last
 
     async def _follow(self, tokens: TokenList) -> bool:
-        """Bring *tokens* up to date with the fold; return whether this changed anything."""
+        """Update *tokens* with folded slots, tracked mints and facts; return whether it changed."""
         before, (folded, newest) = tokens.folded, await self._reader.folded()
         tracked = await self._reader.tracked(self._tracked_seq, newest)
         for first in range(0, len(tracked), MINTS_PER_READ):
@@ -386,7 +399,7 @@ class ListCache:
         return bool(tracked) or is_described or tokens.folded != before
 
     async def _read_again(self, tokens: TokenList, mints: Sequence[Mint]) -> None:
-        """Reload *mints* as they are now, and drop those that are not tracked."""
+        """Reload *mints* from the store; remove those that are no longer tracked."""
         page = await self._reader.some(mints)
         await self._apply(tokens, page.folded)
 
@@ -399,7 +412,7 @@ class ListCache:
         await asyncio.to_thread(read_again)
 
     async def _recall(self, tokens: TokenList) -> None:
-        """Reload the candles of some mints of which the list has too few for their swing."""
+        """Reload some mints of which the list has too few candles to compute their high and low."""
         lost = tokens.lost(LOST_PER_LOOK)
         if lost:
             page = await self._reader.some(lost)
@@ -418,7 +431,10 @@ class ListCache:
                 self._keeper.note(sum(len(slot.trades) for slot in slots))
 
     async def _describe(self, tokens: TokenList) -> bool:
-        """Add to *tokens* the facts read since the last update; return whether there were any."""
+        """Add new facts of mints from the store to *tokens*; return whether there were any.
+
+        Facts are, for example, the names of mints.
+        """
         is_changed = False
         while found := await self._reader.facts_after(self._facts, FACTS_PER_READ):
             for place, facts in found:
@@ -429,7 +445,7 @@ class ListCache:
 
 
 class NotStored(StrEnum):
-    """The reason why no snapshot of the list was stored."""
+    """The reason why no snapshot of the token list was stored, in words for the operator."""
 
     NOTHING_FINAL = "no block of the log is final yet"
     FEW = "so few tokens load as fast without it"
@@ -445,14 +461,13 @@ async def store_list(
     mints_min: int = MINTS_MIN,
     again: bool = False,
 ) -> int | NotStored:
-    """Store a snapshot of the list for the next start of an api; return its number of mints.
+    """Store a snapshot of the token list, from which the next api process can start.
 
-    If none was stored, return the reason.
+    Returns the number of mints in it, or the reason why none was stored.  Raises ServiceUnavailable
+    if the store does not answer.
 
     mints_min   a shorter list is not stored
     again       whether a snapshot is stored even if the stored one is new enough
-
-    Raises ServiceUnavailable if the store does not answer.
     """
     folded, _ = await reader.folded()
     if folded.time is None:
@@ -482,8 +497,9 @@ async def keep_snapshot(
     mints_min: int = MINTS_MIN,
     sleep: Sleep = asyncio.sleep,
 ) -> None:
-    """Store the list, until cancelled, whenever the log may soon not reach back to its snapshot.
+    """Until cancelled, store a snapshot of the token list whenever the newest is nearly too old.
 
+    A process that starts from a snapshot needs the log since then, of which old parts are deleted.
     While an api process runs, it stores the snapshots, so this function stores none.
 
     store       stores a snapshot, and returns whether it did

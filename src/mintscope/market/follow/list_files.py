@@ -31,12 +31,17 @@ MOUNTS: Final = Path("/proc/self/mountinfo")
 
 
 class ListFiles:
-    """Stores the large parts of a list in files; implements `screening.columns.ListMemory`."""
+    """Stores the large parts of the token list in files.
+
+    Implements `screening.columns.ListMemory`.
+    """
 
     def __init__(self, folder: Path, *, rows_min: int = ROWS_MIN, maps: bool | None = None) -> None:
-        """Store chunks of at least *rows_min* rows in files of *folder*, smaller ones in memory.
+        """Store the large parts of a token list in files in *folder*.
 
-        maps   whether records are mapped; None: only on file systems that reserve allocated space
+        rows_min   parts with fewer rows stay in memory
+        maps       whether records are in memory-mapped files; None: only if the file system of
+                   *folder* reserves allocated space
         """
         self._folder = folder
         self._rows_min = rows_min
@@ -45,7 +50,10 @@ class ListFiles:
         self._mapped: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
 
     def chunk(self, chunk: PartChunk) -> KeptChunk:
-        """Store *chunk* in a file, or in memory if it is small or cannot be written; return it."""
+        """Store *chunk* in a file, and return the stored chunk.
+
+        It stays in memory if it is small, or if the file cannot be written.
+        """
         if len(chunk.rows) < self._rows_min:
             return chunk
         try:
@@ -57,7 +65,11 @@ class ListFiles:
         return kept
 
     def records(self, count: int, of: np.dtype[Any]) -> Any:
-        """Return *count* zero records of type *of*, mapped if they are many and can be mapped."""
+        """Return an array of *count* records of the type *of*, all zero.
+
+        A large array is in a memory-mapped file, if the file system is suitable; others are in
+        memory.
+        """
         if not self._maps or count < self._rows_min:
             return np.zeros(count, of)
         try:
@@ -69,7 +81,10 @@ class ListFiles:
         return np.frombuffer(mapped, of)
 
     def release(self) -> None:
-        """Free the pages of all maps; this takes some tens of microseconds if few were used."""
+        """Free the memory of the mapped files, whose contents stay in the files.
+
+        This takes some tens of microseconds if little memory was used.
+        """
         # The maps are shared with their files, so the cache of the system keeps all changes.
         for mapped in self._mapped:
             mapped.madvise(mmap.MADV_DONTNEED)
@@ -81,7 +96,10 @@ class ListFiles:
 
 
 def _mapped(folder: Path, size: int) -> mmap.mmap:
-    """Return a map of *size* zero bytes, for which disk space is reserved.  Raises OSError."""
+    """Return a memory-mapped file of *size* zero bytes in *folder*, with disk space reserved.
+
+    Raises OSError.
+    """
     with TemporaryFile(dir=folder, buffering=0) as file:
         # Without reserved space, a write to the map on a full disk would end the process.
         os.posix_fallocate(file.fileno(), 0, size)
@@ -106,10 +124,13 @@ def file_system_of(folder: Path) -> str:
 
 
 class ChunkInFile:
-    """The columns of a chunk, stored in a file; implements `screening.columns.KeptChunk`."""
+    """A part of the trades in the token list, stored in a file.
+
+    Implements `screening.columns.KeptChunk`.
+    """
 
     def __init__(self, folder: Path, chunk: PartChunk) -> None:
-        """Write *chunk* to a file without a name in *folder*.  Raises OSError."""
+        """Write the trades in *chunk* to an unnamed temporary file in *folder*.  Raises OSError."""
         self.row_count = len(chunk.rows)
         self._places: dict[str, tuple[int, np.dtype[Any]]] = {}
         size = 0
@@ -122,7 +143,7 @@ class ChunkInFile:
         weakref.finalize(self, os.close, self._file)
 
     def column(self, name: str) -> Any:
-        """Return the column *name* of the chunk; None if the chunk lacks it.  Raises OSError."""
+        """Return the column *name*, read from the file; None if there is none.  Raises OSError."""
         if name not in self._places:
             return None
         place, kind = self._places[name]
@@ -137,7 +158,7 @@ class ChunkInFile:
         return found
 
     def whole(self) -> PartChunk:
-        """Return all columns.  Raises OSError."""
+        """Return the trades with all columns, read from the file.  Raises OSError."""
         return PartChunk(*(self.column(name) for name in PartChunk._fields))
 
 

@@ -1,4 +1,4 @@
-"""Tailers of the swap log and of coverage.
+"""Tasks in each api process that follow the swap log, and the coverage of the chain.
 
 While the log cannot be read, the data become old, and the API refuses to serve old data.
 """
@@ -48,10 +48,10 @@ Wait: TypeAlias = Callable[[], Awaitable[None]]
 
 
 class Waiting(NamedTuple):
-    """The wait between two reads of the log.
+    """The means by which a process waits between two reads of the log.
 
     wait      waits until the log grows, or for an interval
-    refused   gets the error if this process may no longer run beside the other processes
+    refused   fails with the error if this process may no longer run beside the other processes
     """
 
     wait: Wait
@@ -59,27 +59,27 @@ class Waiting(NamedTuple):
 
 
 async def look_again_soon() -> None:
-    """Wait for the interval at which a tailer polls the log if the store sends no notices."""
+    """Wait 50 ms, the interval at which the log is read if the store does not announce events."""
     await asyncio.sleep(0.05)
 
 
 class Observer(Protocol):
-    """Receives the events that a tailer applies; its methods must not raise."""
+    """Receives the log events that a `LogTailer` applies; its methods must not raise."""
 
     def note(self, event: Event) -> None:
-        """Record *event*, which was just applied."""
+        """Receive *event*, which was just applied to the market."""
 
     def note_restart(self) -> None:
-        """Record that the market restarted from the tip of the log."""
+        """Record that the market was loaded again, and continues from the newest log event."""
 
     def flush(self) -> None:
-        """Handle the events noted since the last call: there are no more for now."""
+        """Handle the events received by `note` since the last call: no more are stored yet."""
 
 
 class LogTailer:
-    """Returns reports as of the last applied event of the log; `run` applies new events.
+    """Follows the swap log in an api process, and returns reports as of the newest applied event.
 
-    Implements `market.report.Reports`.
+    `run` applies new events.  Implements `market.report.Reports`.
     """
 
     def __init__(
@@ -91,7 +91,11 @@ class LogTailer:
         read_timeout_s: float = 5.0,
         wait: Wait = look_again_soon,
     ) -> None:
-        """Apply the events of *reader* to *market*; *wait* is called between two reads."""
+        """Apply the events that *reader* returns to *market*.
+
+        read_timeout_s   the longest time in seconds for a read of the log
+        wait             called to wait for new events after each read
+        """
         self._reader = reader
         self._market = market
         self._clock = clock
@@ -110,7 +114,7 @@ class LogTailer:
         self._tip: LogTip | None = None
 
     def observe(self, observer: Observer) -> None:
-        """Send the events applied from now on to *observer*, the only observer."""
+        """Send each event that is applied from now on to *observer*; there is only one observer."""
         self._observer = observer
 
     async def run(self) -> None:
@@ -130,10 +134,11 @@ class LogTailer:
             await self._wait()
 
     async def catch_up(self) -> None:
-        """Apply every event that was committed before this call, or restart from the log's tip.
+        """Apply every event that was committed before this call to the market.
 
-        Raises ServiceUnavailable if the store does not answer, UnusableStore if it cannot be used,
-        and TimeoutError if a read takes too long.
+        If some of them are no longer stored, the market restarts from the newest event.  Raises
+        ServiceUnavailable if the store does not answer, UnusableStore if it cannot be used, and
+        TimeoutError if a read takes too long.
         """
         async with self._lock:  # `run`, loads and streams call this, but one may read at a time
             tip = await self._answer(self._reader.tip())
@@ -149,9 +154,10 @@ class LogTailer:
         LIVE_MINTS.set(len(self._market))
 
     async def read(self, mint: Mint, kind: ReportKind = PLAIN) -> ReadReport:
-        """Return the report of *mint* of *kind*, as of the newest applied slot.
+        """Return the report of *mint* with the options *kind*, as of the newest applied slot.
 
-        Raises TokenNotFound, InsufficientData or ServiceUnavailable if there is no report.
+        Raises TokenNotFound if *mint* is not tracked, InsufficientData if too few of its swaps have
+        a price, and ServiceUnavailable if its data cannot be read now.
         """
         if not self._started:
             raise ServiceUnavailable("The market data are still being loaded; try again shortly.")
@@ -184,7 +190,7 @@ class LogTailer:
         return mint in self._market.tracked
 
     def age_ms(self) -> int | None:
-        """Return the age of the newest applied slot in milliseconds; None before the first one.
+        """Return the age in ms of the newest slot that was applied; None before the first slot.
 
         The result is 0 while files are replayed, because the market's clock follows them.
         """
@@ -193,22 +199,22 @@ class LogTailer:
         return 0 if self._follows_files else max(0, self._clock.now() - self._market.time * 1000)
 
     def follows_files(self) -> bool:
-        """Return whether the market's clock is that of replayed files."""
+        """Return whether the clock of the market follows replayed files."""
         return self._follows_files
 
     def pace(self) -> Pace | None:
-        """Return the pace of the chain by applied slots, or None before there are enough slots."""
+        """Return the pace of the chain, measured by applied slots; None if they are too few."""
         return self._meter.pace
 
     def finality(self) -> Behind | None:
-        """Return the delay from applying a slot to reading that it is final.
+        """Return the measured delay from applying a slot to reading from the log that it is final.
 
-        Return None before the delay was measured, and while files are replayed.
+        None before the delay was measured, and while files are replayed.
         """
         return None if self._follows_files else self._finality.behind
 
     async def expect_rate(self) -> None:
-        """Raise ServiceUnavailable if the rate of SOL is so old that prices stop, now or soon."""
+        """Raise ServiceUnavailable if the SOL rate is so old that prices stop, now or soon."""
         if self._rate.is_late:
             ago_s = self._rate.seconds
             raise ServiceUnavailable(
@@ -226,7 +232,7 @@ class LogTailer:
             )
 
     async def expect_folded(self) -> None:
-        """Raise ServiceUnavailable if the fold is more than FOLD_LATE_S behind the final blocks."""
+        """Raise ServiceUnavailable if folded slots are more than FOLD_LATE_S behind final ones."""
         tip = self._tip
         late_s = None if tip is None else self._seconds(tip.folded, tip.final)
         if late_s is not None and late_s > FOLD_LATE_S:
@@ -236,14 +242,14 @@ class LogTailer:
             )
 
     def _seconds(self, first: Slot | None, last: Slot | None) -> float | None:
-        """Return the seconds from *first* to *last* by the chain's clock, or None if unknown."""
+        """Return the estimated seconds between two slots by the chain's pace; None if unknown."""
         pace = self._meter.pace
         if first is None or last is None or pace is None or self._follows_files:
             return None
         return pace.seconds(max(last - first, 0))
 
     def folded(self) -> Slot | None:
-        """Return the newest slot in candles and lists, as last read from the log; None: unknown."""
+        """Return the newest folded slot, as last read from the log; None: unknown."""
         return self._folded
 
     def _report(self, mint: Mint, kind: ReportKind = PLAIN) -> ReadReport:
@@ -256,7 +262,7 @@ class LogTailer:
         return ReadReport(body, slot, age_ms, market.tag(), market.price_age_ms())
 
     async def _advance(self, seq: int) -> bool:
-        """Apply events up to *seq*; return False if the log does not continue from the last one."""
+        """Apply the events of the log up to position *seq*; return False if some were deleted."""
         if not self._started or seq < self._market.seq:
             return False
         try:
@@ -308,9 +314,10 @@ class LogTailer:
         raise ServiceUnavailable(UNREADABLE)
 
     async def _insert(self, mint: Mint, kind: ReportKind) -> bool:
-        """Load *mint* once; return False if it must be loaded again, because the log changed.
+        """Read *mint* from the log once and add it to the market.
 
-        Raises TokenNotFound if *mint* is not tracked.
+        Returns False if the log changed meanwhile, so that *mint* must be read again.  Raises
+        TokenNotFound if *mint* is not tracked.
         """
         self._market.expect(mint)
         try:
@@ -341,10 +348,11 @@ CoverageWait: TypeAlias = Callable[[float], Awaitable[None]]
 
 
 class CoverageTailer:
-    """Holds the newest coverage; `run` reads it every minute.
+    """Holds the newest coverage; `run` reads it from the store every minute.
 
-    cover      called with the coverages for reports, each time they are read
-    share_min  `expect_read` raises if a smaller share of the calls, or of the volume, was read
+    cover      a function that gets the coverage for reports each time it is read
+    share_min  the least share of program calls and of volume that must have been read, 0 to 1; if
+               less was read, `expect_read` raises
     """
 
     def __init__(
@@ -375,7 +383,7 @@ class CoverageTailer:
             await self.try_to_look()
 
     async def look(self) -> None:
-        """Read the coverage once.
+        """Read from the store how many exchanges were read and missed, and hand it to `cover`.
 
         Raises ServiceUnavailable if the store does not answer, and UnusableStore if it cannot be
         used.
@@ -390,7 +398,7 @@ class CoverageTailer:
                 READ_SHARE.labels(by.removeprefix("by_")).set(share)
 
     async def expect_read(self) -> None:
-        """Raise ServiceUnavailable if too small a share of recent calls or volume was read."""
+        """Raise ServiceUnavailable if too few recent calls, or too little volume, were read."""
         if self.newest is None:
             return
         by_calls, by_volume = totals(self.newest.rows).shares

@@ -1,7 +1,8 @@
 """Indicators with parameters, candle by candle: `sma(20)`, `adx(14)`, `supertrend(10,3)`.
 
-An indicator is one function in `functions`, decorated with its name and its parameters; its
-docstring describes it to clients.  The API and its documents read the indicators from INDICATORS.
+Each indicator is one function in `functions`, decorated with its name and its parameters.  The
+docstring of the function describes the indicator to clients.  The API and its documents read all
+indicators from INDICATORS.
 """
 
 from mintscope.market.indicators import functions

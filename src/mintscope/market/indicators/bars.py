@@ -1,4 +1,4 @@
-"""Candles as columns, and helpers that several indicators share."""
+"""Candles as arrays, and calculations that several indicators share."""
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
@@ -17,7 +17,7 @@ FORGETTING: Final = 37
 
 
 class Bars(NamedTuple):
-    """The columns of consecutive candles, oldest first.
+    """Consecutive candles as arrays, oldest first.
 
     times      the start of each candle, Unix seconds
     volumes    the volume of each candle, USD
@@ -54,7 +54,10 @@ class Bars(NamedTuple):
 
 
 def bars_of(candles: Sequence[SeriesCandle], *, is_whole: bool) -> Bars:
-    """Return *candles* as columns; *is_whole*: whether they begin with the token's first one."""
+    """Return *candles* as arrays: one each for their times, prices and volumes.
+
+    is_whole   whether *candles* begin with the first candle of the token
+    """
     return Bars(
         np.array([each.bucket for each in candles], np.int64),
         np.array([each.open for each in candles], float),
@@ -69,12 +72,15 @@ def bars_of(candles: Sequence[SeriesCandle], *, is_whole: bool) -> Bars:
 
 
 def nothing(bars: Bars) -> Floats:
-    """Return a column of NaN with one row for each of *bars*."""
+    """Return an array of NaN with one value for each of *bars*."""
     return np.full(len(bars.closes), np.nan)
 
 
 def windows(values: Floats, size: int) -> Floats:
-    """Return, for each of *values*, the *size* values that end with it; NaN pads the start."""
+    """Return, for each of *values*, the *size* values that end with it, as a row.
+
+    NaN stands for values before the first one.
+    """
     return sliding_window_view(np.concatenate([np.full(size - 1, np.nan), values]), size)
 
 
@@ -106,10 +112,10 @@ def lowest(values: Floats, size: int) -> Floats:
 
 
 def smoothed(values: Floats, period: int, weight: float) -> Floats:
-    """Return a running mean, to which each value x of *values* adds *weight* * (x - mean).
+    """Return a running mean: each value x of *values* adds *weight* * (x - mean) to it.
 
-    The mean begins with that of the first *period* values; before it, the result is NaN.  Leading
-    NaN in *values* do not count.
+    It begins as the mean of the first *period* values, and is NaN before.  Leading NaN in *values*
+    do not count.
     """
     found = np.full(len(values), np.nan)
     # The first value that is no NaN; 0 if all values are NaN.
@@ -125,12 +131,15 @@ def smoothed(values: Floats, period: int, weight: float) -> Floats:
 
 
 def exponential(values: Floats, period: int) -> Floats:
-    """Return the EMA of *values*, which starts as the mean of the first *period* values."""
+    """Return the exponential moving average of *values*.
+
+    It begins as the mean of the first *period* values.
+    """
     return smoothed(values, period, 2.0 / (period + 1))
 
 
 def wilder(values: Floats, period: int) -> Floats:
-    """Return Wilder's mean of *values*, which starts as the mean of the first *period* values."""
+    """Return Wilder's moving average of *values*; it begins as the mean of the first *period*."""
     return smoothed(values, period, 1.0 / period)
 
 

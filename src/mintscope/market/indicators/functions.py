@@ -1,4 +1,4 @@
-"""Every indicator with parameters: means, bands, oscillators, volume, and trends of the price.
+"""All indicators with parameters: means, bands, oscillators, volume, and trends of the price.
 
 The number of tokens traded in a candle is its volume in USD divided by its typical price, as in
 `vwap` of `series`, because swaps of all pools are valued in USD.
@@ -59,9 +59,9 @@ def adx(bars: Bars, size: int) -> Floats:
 
 
 def _sums(values: Floats, size: int) -> Floats:
-    """Return Wilder's sum after each of *values*, except after the first *size* - 1 of them.
+    """Return Wilder's sum at each of *values* from index *size* - 1 on.
 
-    As in TA-Lib and in Wilder's book, the start is the plain sum of the first *size* - 1 values.
+    As in TA-Lib and in Wilder's book, it begins as the plain sum of the first *size* - 1 values.
     """
     keep = 1.0 - 1.0 / size
     seed = float(values[: size - 1].sum())
@@ -163,7 +163,10 @@ ANCHOR: Final = Parameter("anchor", 0, 0, 10_000_000_000)  # Unix seconds; 0: th
 
 
 def _since(bars: Bars, anchor: int) -> Ints | None:
-    """Return the indices of *bars* from *anchor* on; None if some are missing or too many."""
+    """Return the indices of *bars* from *anchor*, a time, on; None if some are missing.
+
+    None also if there are too many.
+    """
     places = np.flatnonzero(bars.times >= anchor)
     is_there = bars.is_whole or (len(bars.times) > 0 and bars.times[0] < anchor)
     return places if is_there and len(places) <= ANCHORED_MAX else None

@@ -23,7 +23,7 @@ PAIR: Final = 2
 
 
 class VolumeProfile(NamedTuple):
-    """Volume by price.
+    """The volume of candles by price, in bins.
 
     edges         the limits of the bins, in the unit of the candles, ascending; there is one more
                   limit than bins
@@ -42,9 +42,11 @@ class VolumeProfile(NamedTuple):
 def volume_profile(
     highs: Floats, lows: Floats, volumes: Floats, bin_count: int
 ) -> VolumeProfile | None:
-    """Return the profile of candles with *volumes* (USD); None if there is no volume.
+    """Return the volume of candles by price; None if there is no volume.
 
-    bin_count   1 to BINS_MAX; there is a single bin if all candles have the same price
+    highs, lows, volumes   one value for each candle; volumes are in USD
+    bin_count              the number of price ranges, 1 to BINS_MAX; there is only one if all
+                           candles have the same price
     """
     if not len(highs) or not volumes.sum() > 0.0:
         return None

@@ -16,10 +16,10 @@ Compute = Callable[..., Floats]
 
 
 class Parameter(NamedTuple):
-    """A numeric parameter of an indicator: an integer, unless *is_fraction*.
+    """A parameter of an indicator: an integer, unless *is_fraction*.
 
-    usual         the default
-    least, most   the limits of its value, both allowed
+    usual         the default value
+    least, most   the bounds of the allowed values
     """
 
     name: str
@@ -36,12 +36,15 @@ class Parameter(NamedTuple):
 
 
 class Indicator(NamedTuple):
-    """An indicator that clients can request, with values of its parameters.
+    """An indicator that clients can request, with any values of its parameters.
 
-    outputs   the names of its values; empty if it has a single value
-    reach     returns, for its parameters, the number of older candles that an exact value needs,
-              unless the candles begin with the token's first one
-    reads     the number of candles that are read before those that *reach* requires
+    parameters    its parameters, in order
+    outputs       the names of its values; empty if it has a single value
+    reach         returns, for values of the parameters, the number of older candles that an exact
+                  value needs, unless the candles begin with the token's first one
+    description   describes the indicator to clients
+    compute       returns its values for candles and values of the parameters
+    reads         the number of candles that are read before those that *reach* requires
     """
 
     name: str
@@ -60,7 +63,10 @@ class Indicator(NamedTuple):
 
 
 class AskedIndicator(NamedTuple):
-    """An indicator with the values of its parameters; *text* is its form in the request."""
+    """An indicator as requested by a client, with the values of its parameters.
+
+    text   the indicator as written in the request, such as `sma(50)`
+    """
 
     text: str
     indicator: Indicator
@@ -68,25 +74,28 @@ class AskedIndicator(NamedTuple):
 
     @property
     def reach(self) -> int:
-        """The number of older candles that an exact value needs."""
+        """The number of candles before a given one that an exact value needs."""
         return self.indicator.reach(*self.values)
 
     @property
     def lead(self) -> int:
-        """The number of candles to read before the first candle of a page."""
+        """The number of older candles to read, so that the first candle of a page is exact."""
         return self.reach + self.indicator.reads
 
     def of(self, bars: Bars) -> Floats:
-        """Return a row for each of *bars*: a number, or one for each output; NaN: no value."""
+        """Return the values of this indicator for each of *bars*; NaN: no value.
+
+        There is a row for each candle: a number, or a number for each output.
+        """
         found = self.indicator.compute(bars, *self.values)
         if not bars.is_whole:
             found[: self.reach] = np.nan  # exact values need older candles, which are not there
         return found
 
     def newest(self, bars: Bars, count: int) -> Floats:
-        """Return a row for each of *bars*, as `of` does; all but the newest *count* can be NaN.
+        """Return the values of this indicator for each of *bars*; only the newest must be exact.
 
-        *bars* can have more candles than these *count* rows need: another indicator needs them.
+        All but the newest *count* rows can be NaN, although *bars* may have the candles for them.
         """
         left_out = max(0, len(bars.times) - count - self.lead)
         found = self.of(bars.without_oldest(left_out))
@@ -118,12 +127,20 @@ def indicator(
 
 
 def period(usual: int, name: str = "period", *, most: int = 200, least: int = 2) -> Parameter:
-    """Return a parameter that is a number of candles; *usual* is its default."""
+    """Return a parameter of an indicator that is a number of candles.
+
+    usual         the default value
+    least, most   the bounds of the allowed values
+    """
     return Parameter(name, usual, least, most)
 
 
 def fraction(name: str, usual: float, least: float, most: float) -> Parameter:
-    """Return a parameter that need not be an integer; *usual* is its default."""
+    """Return the parameter *name* of an indicator, whose values may be fractions.
+
+    usual         the default value
+    least, most   the bounds of the allowed values
+    """
     return Parameter(name, usual, least, most, is_fraction=True)
 
 

@@ -1,4 +1,4 @@
-"""EMAs, RSI, MACD, ATR, Bollinger bands and swings of all tokens, by timeframe.
+"""EMAs, RSI, MACD, ATR, Bollinger bands and swings of all tokens in a list, by timeframe.
 
 `market.engine` computes these indicators for the mints in use; a token list computes them for all
 mints, of which each has a row.  For each row and timeframe, the list stores the data of closed
@@ -29,7 +29,6 @@ NAMES: Final = ("ema9", "ema21", "ema50", "ema200", "rsi", "macd", "macd_signal"
 
 
 def _places(names: Sequence[str]) -> dict[str, tuple[int, int]]:
-    """Return by field, such as rsi_h1: (index of its timeframe, index of its name in *names*)."""
     return {
         f"{name}_{timeframe}": (k, z)
         for k, timeframe in enumerate(TIMEFRAMES)
@@ -50,17 +49,17 @@ MakeRecords: TypeAlias = Callable[[int, np.dtype[Any]], Any]
 
 
 class RecentRows:
-    """Stores a record of the newest candles of one timeframe for each row of a token list.
+    """Stores the newest candles of one timeframe, in one record for each row of a token list.
 
     Most tokens have no closed candle of the wider timeframes: their rows share record 0, which is
     empty.
     """
 
     def __init__(self, count: int, of: np.dtype[Any], make: MakeRecords = np.zeros) -> None:
-        """Begin with *count* rows without candles.
+        """Begin with *count* rows that have no candles.
 
-        of     the type of a record, one of RECENTS
-        make   allocates records
+        of     the type of the record that a row with candles has, one of RECENTS
+        make   allocates the records
         """
         self._make = make
         self.kept = make(1, of)
@@ -69,11 +68,14 @@ class RecentRows:
         self._used = 1
 
     def make_room(self, count: int) -> None:
-        """Add rows until there are *count*, which must not be less than the current number."""
+        """Add empty rows until there are *count* of them; there must not be more already."""
         self.places = np.pad(self.places, (0, count - len(self.places)))
 
     def take(self, at: AverageRows) -> Any:
-        """Return the indices of the records of the distinct rows *at*; add missing records."""
+        """Return the index of the record of each of the rows *at*; rows without a record get one.
+
+        No row may be in *at* twice.
+        """
         new = at[self.places[at] == 0]
         last = self._used + len(new)
         if last > len(self.kept):
@@ -87,11 +89,14 @@ class RecentRows:
         return self.places[at]
 
     def read(self, at: Any) -> Any:
-        """Return the records of rows *at*."""
+        """Return the newest candles of each of the rows *at*."""
         return self.kept[self.places[at]]
 
     def write(self, at: AverageRows, recents: Any) -> None:
-        """Replace the records of the distinct rows *at* with *recents*."""
+        """Store *recents*, the newest candles of the tokens in the rows *at*.
+
+        No row may be in *at* twice.
+        """
         # An empty record takes no place, but it must replace a record that the row already has.
         is_filled = np.frombuffer(recents.tobytes(), np.uint8).reshape(len(at), -1).any(axis=1)
         is_needed = is_filled | (self.places[at] > 0)
@@ -100,12 +105,15 @@ class RecentRows:
 
 
 class AverageColumns:
-    """Stores the newest candles of each row and timeframe, from which `Averages` are computed."""
+    """Stores the newest candles of each token of a list, from which indicators are computed.
+
+    There is a record for each token and timeframe.
+    """
 
     def __init__(self, count: int, make: MakeRecords = np.zeros) -> None:
-        """Begin with *count* rows without candles.
+        """Begin with *count* rows that have no candles.
 
-        make   allocates the records of timeframes wider than a minute
+        make   allocates the memory for candles of timeframes wider than a minute
         """
         # Candles of a minute close so often that a file of them would be written all the time.
         self._recents = [
@@ -121,7 +129,7 @@ class AverageColumns:
         self._newest: Callable[[], Averages | None] = lambda: None  # later a weak reference
 
     def make_room(self, count: int) -> None:
-        """Add rows until there are *count*, which must not be less than the current number."""
+        """Add empty rows until there are *count* of them; there must not be more already."""
         more = count - len(self._opens)
         with self._lock:
             for each in self._recents:
@@ -131,7 +139,7 @@ class AverageColumns:
         self._is_stale = np.pad(self._is_stale, (0, more), constant_values=True)
 
     def start_row(self, row: int) -> None:
-        """Set *row* to the state of a mint that has never traded."""
+        """Clear the indicators in *row* of the token list, for a mint that has not traded yet."""
         # Most rows were never used: `load` would only copy their zeros for the newest state.
         if not (self._opens[row].any() or any(each.places[row] for each in self._recents)):
             return
@@ -139,10 +147,10 @@ class AverageColumns:
         self.load(np.array([row]), nothing, np.zeros((1, len(TIMEFRAMES), 2)))
 
     def load(self, at: AverageRows, recents: Sequence[Any], opens: Any) -> None:
-        """Replace the candles of the rows *at*.
+        """Replace the candles of the tokens in the rows *at*.
 
-        recents   for each timeframe, the new records of these rows
-        opens     high and low of the new open candle, by row and timeframe
+        recents   for each timeframe, the closed candles of these tokens
+        opens     high and low of the open candle, by token and timeframe
         """
         with self._lock:
             for k, each in enumerate(self._recents):
@@ -153,9 +161,9 @@ class AverageColumns:
         self._is_stale[at] = True
 
     def close(self, rows: Any, at: AverageRows, k: int) -> None:
-        """Close the open candles of the rows *at*.
+        """Store the open candles of the rows *at* as closed.
 
-        rows   records of `columns.ROW`; the field `usd` has the closes of these candles
+        rows   the records of the list; the field `usd` has the closes of these candles
         k      the index of the timeframe in TIMEFRAMES
         """
         counts = rows["counts"]
@@ -179,11 +187,11 @@ class AverageColumns:
             newest.save(at, k, self._recents[k].read(at), self._opens[at, k])
 
     def note(self, at: AverageRows, k: int, prices: Floats, is_next: NDArray[np.bool_]) -> None:
-        """Add the prices of new trades to the open candles of the rows *at*.
+        """Add new trades to the open candles of the rows *at*.
 
         k         the index of the timeframe in TIMEFRAMES
-        prices    the highs and the lows of the new trades, by row
-        is_next   for each of *at*, whether its prices begin a new candle
+        prices    the highest prices of these trades by row, and the lowest ones
+        is_next   for each of *at*, whether the trades begin a new candle
         """
         self._is_stale[at] = True
         high, low = self._opens[at, k].T
@@ -195,11 +203,14 @@ class AverageColumns:
             self._opens[at, k, 1] = np.where(is_next, prices[1], np.minimum(low, prices[1]))
 
     def lost_rows(self) -> AverageRows:
-        """Return the rows whose swing is unknown until `load` replaces their candles."""
+        """Return the rows of the tokens with an unknown swing, the high and low of 100 candles.
+
+        It stays unknown until `load` replaces the candles of the row.
+        """
         return np.flatnonzero(self._lost)
 
     def restore(self, first: int, kept: Sequence[bytes]) -> None:
-        """Restore rows, from number *first* on, from a result of the method `kept`.
+        """Restore the rows from number *first* on from what `kept` has returned for them.
 
         This is only possible before the first call of `shown`.
         """
@@ -213,15 +224,15 @@ class AverageColumns:
         self._lost[first:last] = np.frombuffer(kept[-1], np.bool_)
 
     def kept(self, first: int, last: int) -> Sequence[bytes]:
-        """Return the rows from *first* up to but not including *last*, as bytes for `restore`."""
+        """Return the data of the rows from *first* to *last* - 1 as bytes for `restore`."""
         rows = slice(first, last)
         recents = (each.read(rows) for each in self._recents)
         return [each.tobytes() for each in (*recents, self._opens[rows], self._lost[rows])]
 
     def shown(self, rows: Any) -> "Averages":
-        """Return the current averages.
+        """Return the indicators of all tokens as they are now.
 
-        rows   the records of `columns.ROW` of all rows in use
+        rows   the records of all rows in use
         """
         count = len(rows)
         self._rsi = np.append(self._rsi, np.full(count - len(self._rsi), np.nan))
@@ -243,11 +254,12 @@ class AverageColumns:
     def read(
         self, state: "Averages", k: int, kernel: ReadRows, *, has_extremes: bool = False
     ) -> Floats:
-        """Return the columns that *kernel* computes for all rows, as of *state*.
+        """Return an indicator, or several, for all rows, as of the time of *state*.
 
-        Rows that changed after *state* are computed from their values in *state*.
+        Rows that changed later are computed from the values that *state* keeps of them.
 
         k              the index of the timeframe in TIMEFRAMES
+        kernel         computes the indicators
         has_extremes   whether *kernel* takes high, low and close of open candles, not only closes
         """
         counts = state.counts[:, k].copy()
@@ -269,7 +281,10 @@ class AverageColumns:
         return found
 
     def _prices(self, state: "Averages", k: int) -> Floats:
-        """Return high, low and close of the open candles of timeframe *k* in *state*, by row."""
+        """Return high, low and close of the open candles of a timeframe, by row, as of *state*.
+
+        k   the index of the timeframe in TIMEFRAMES
+        """
         opens = self._opens[: len(state.usd), k].copy()
         for at, had in _before(state, k, OPENS):
             opens[at] = had
@@ -280,15 +295,16 @@ RECENT, OPENS = range(2)
 
 
 class Averages:
-    """The indicators of all rows of a token list at one time.
+    """The indicators of all tokens of a list, as of one time.
 
-    All columns of 100,000 tokens take 54 MB, and most are never requested.  So a column is computed
-    from the current candles in `AverageColumns` when it is first requested.  For rows that have
-    changed since this time, each `Averages` stores the values from before the change.
+    The values of one indicator and timeframe are computed when they are first requested, because
+    those of 100,000 tokens take 54 MB in all, and most are never requested.  They are computed from
+    the current candles in `AverageColumns`.  For tokens that have traded since the time of this
+    object, it keeps the values from before.
 
     counts   the number of candles by row and timeframe
     usd      the newest price by row
-    rsi      the RSI of h1, by row
+    rsi      the RSI of h1 by row
     next     the `Averages` of the next later time; None if this is the newest
     """
 
@@ -305,9 +321,9 @@ class Averages:
         self._before: list[tuple[AverageRows, int, Any, Floats]] = []
 
     def column(self, name: str) -> Floats:
-        """Return by row the values of *name*, a key of OF_OPEN or OF_RECENT; NaN: unknown.
+        """Return the values of the indicator *name* by row, with the open candle; NaN: unknown.
 
-        The values include the open candle.
+        name   a key of OF_OPEN or OF_RECENT, such as `rsi_h1`
         """
         for kind, (places, kernel) in COLUMNS.items():
             if name in places:
@@ -321,7 +337,7 @@ class Averages:
         raise KeyError(name)
 
     def earlier(self, name: str, timeframe: Timeframe) -> Floats:
-        """Return the values of the field *name* at the newest closed candles, by age and row.
+        """Return the values of the field *name* at newest closed candles, as an array [age, row].
 
         The newest closed candle of *timeframe* has age 1.  NaN: unknown.
         """
@@ -342,19 +358,22 @@ class Averages:
         return found
 
     def save(self, at: AverageRows, k: int, recents: Any, opens: Floats) -> None:
-        """Store the values that rows *at* had for timeframe *k* before a change.
+        """Store the values that the rows *at* had in a timeframe before a change.
 
-        recents   the records of these rows; None: the change is only of the open candles
+        k         the index of the timeframe in TIMEFRAMES
+        recents   the closed candles of these rows; None: only open candles change
         opens     high and low of the open candles
         """
         self._before.append((at, k, recents, opens))
 
     def changes(self, k: int, kind: int) -> Iterator[tuple[AverageRows, Any]]:
-        """Yield for each change of timeframe *k*: (the changed rows, their values before it).
+        """Yield the changes of rows after this state: (the rows, their values before the change).
 
         The newest change comes first.
 
-        kind   RECENT for the records of these rows, OPENS for high and low of their open candles
+        k      the index of the timeframe in TIMEFRAMES
+        kind   RECENT for the closed candles of these rows, OPENS for high and low of their open
+               candles
         """
         for at, of, *had in reversed(self._before):
             if of == k and had[kind] is not None:
@@ -368,7 +387,7 @@ COLUMNS: Final[dict[str, tuple[dict[str, tuple[int, int]], ReadRows]]] = {
 
 
 class ClosedCandles(NamedTuple):
-    """The known closed candles of one timeframe for some mints; each field has an entry per mint.
+    """The stored candles of one timeframe that are closed; each field has an entry for each mint.
 
     closed   the number of closed candles
     accs     the accumulators after these candles
@@ -386,10 +405,12 @@ NO_CANDLES: Final = ClosedCandles(np.zeros(0, np.int64), np.zeros((0, ACC)), (),
 
 
 def recents_of(k: int, candles: ClosedCandles) -> Any:
-    """Return a record of the type RECENTS[k] for each mint of *candles*.
+    """Return, for each mint of *candles*, the record of its newest closed candles.
 
-    If the closes of a mint are unknown, its averages are known only from the newest closed candle
-    on.
+    If the closing prices of a mint are not stored, its averages begin with its newest closed
+    candle.
+
+    k   the index of the timeframe in TIMEFRAMES, whose records have the type RECENTS[k]
     """
     closed = candles.closed
     accs = candles.accs
@@ -407,7 +428,7 @@ def recents_of(k: int, candles: ClosedCandles) -> Any:
 
 
 def _before(state: Averages, k: int, kind: int) -> list[tuple[AverageRows, Any]]:
-    """Return the rows that have changed since *state*, each once, with their values in *state*."""
+    """Return the rows that changed after *state*, each once, with their values as of *state*."""
     found = []
     is_found = np.zeros(len(state.usd), np.bool_)
     changes = [each for of in _since(state) for each in of.changes(k, kind)]
@@ -421,7 +442,7 @@ def _before(state: Averages, k: int, kind: int) -> list[tuple[AverageRows, Any]]
 
 
 def _since(state: Averages) -> Iterator[Averages]:
-    """Yield each `Averages` from the newest back to *state*, which is the last one."""
+    """Yield the states of a list from the newest one back to *state*, which is the last."""
     states = [state]
     while (later := states[-1].next) is not None:
         states.append(later)

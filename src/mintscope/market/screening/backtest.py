@@ -1,4 +1,4 @@
-"""Firings of a condition in the past of one token, and the returns that followed.
+"""Tests a condition on the past candles of one token: when it became true, and what followed.
 
 A condition is evaluated when a candle has closed.  It fires if it is true, and was not true at the
 end of the candle before.  A field of a wider timeframe has the value of the newest candle that had
@@ -88,18 +88,18 @@ NEEDED: Final = FORGOTTEN_AFTER | {
 
 
 class UntestableCondition(ValueError):
-    """A condition cannot be tested: a field has no stored past, or is narrower than the candles.
+    """A condition cannot be tested on past candles; the message names the field at fault.
 
-    The message names the field.
+    It is not stored for the past, or its timeframe is narrower than the candles.
     """
 
 
 class PastCandles(NamedTuple):
-    """The candles of one timeframe, on which a condition is tested.
+    """The candles of one timeframe on which a condition is tested.
 
-    start   the candle and the accumulators from which averages continue; None: unknown.  Averages
-            of an `AskedFrame` begin with the first stored candle: if there were older candles, a
-            value is unknown until it no longer depends on them
+    start   the candle from which averages continue, with their accumulators; None: unknown.  For an
+            `AskedFrame`, averages begin with the first stored candle: if there were older candles,
+            a value is unknown until it no longer depends on them
     """
 
     series: Series
@@ -109,12 +109,14 @@ class PastCandles(NamedTuple):
 class BacktestQuestion(NamedTuple):
     """A condition and the period over which it is tested.
 
-    timeframe      the timeframe of the candles at whose ends the condition is evaluated
+    timeframe      the condition is evaluated at the end of each candle of this timeframe
     since, until   the earliest and the latest time at which the condition is evaluated
-    now            candles that end later are still open
-    fee            the fraction of a purchase, and of a sale, that is lost
-    trade_usd      size of a trade in US dollars, whose price impact lowers returns; 0: no impact
-    has_open       whether fields of wider timeframes include the candle open at the evaluation
+    now            candles that end after this time are still open
+    fee            the fraction of each purchase, and of each sale, that is lost to fees
+    trade_usd      the size of each trade in US dollars, whose price impact lowers returns; 0: no
+                   impact
+    has_open       whether fields of wider timeframes include the candle that is open when the
+                   condition is evaluated
     """
 
     condition: Condition
@@ -128,12 +130,14 @@ class BacktestQuestion(NamedTuple):
 
 
 class Firing(NamedTuple):
-    """One firing, at the end of a candle and at its close.
+    """One time at which the condition became true, at the end of a candle, and what followed.
 
-    returns       the return by horizon, less fees and price impact; None if unknown, for example
-                  because the horizon has not passed yet
-    best, worst   the greatest and the least change of the price within a day after the firing,
-                  by the highs and lows of the candles so far; None: there is no candle yet
+    time          the end of the candle
+    price         its close
+    returns       by horizon, the return of a purchase at this price, less fees and price impact;
+                  None if unknown, for example because the horizon has not passed yet
+    best, worst   the greatest and the least change of the price within the next day, by the highs
+                  and lows of the candles so far; None: there is no candle yet
     """
 
     time: UnixS
@@ -144,7 +148,7 @@ class Firing(NamedTuple):
 
 
 class ReturnsAfter(NamedTuple):
-    """A summary of the returns after one horizon.
+    """A summary of the returns after one horizon, such as an hour, over all firings.
 
     known      the number of known returns
     hit_rate   the share of the known returns that is above 0; None if none is known
@@ -157,12 +161,12 @@ class ReturnsAfter(NamedTuple):
 
 
 class Backtested(NamedTuple):
-    """The result of a backtest: the firings, their returns, and the returns of all evaluations.
+    """The result of a backtest: when the condition became true, and the returns that followed.
 
     first, last   the time of the first and the last evaluation; None: there was none
     looks         the number of evaluations
-    fired         the number of firings
-    firings       the newest FIRINGS_MAX, oldest first
+    fired         how often the condition became true
+    firings       the newest FIRINGS_MAX of these, oldest first
     found         the summary of the returns of all firings, by horizon
     baseline      the same summary of all evaluations, to compare *found* with
     """
@@ -177,10 +181,10 @@ class Backtested(NamedTuple):
 
 
 def needed_timeframes(condition: Condition, base: AnyFrame) -> list[AnyFrame]:
-    """Return the timeframes whose candles *condition* needs, *base* first.
+    """Return the timeframes whose candles are needed to evaluate *condition*, *base* first.
 
-    Raises UntestableCondition for a field that has no stored past, or whose candles or span are
-    narrower than *base*.
+    Raises UntestableCondition for a field that is not stored for the past, or whose candles or span
+    are narrower than *base*.
     """
     wider = FRAMES[FRAMES.index(base) :]
     found = [base]
@@ -202,10 +206,10 @@ def needed_timeframes(condition: Condition, base: AnyFrame) -> list[AnyFrame]:
 def rows_before(
     condition: Condition, timeframe: AnyFrame, base: AnyFrame, *, has_open: bool = False
 ) -> int:
-    """Return the number of candles of *timeframe* needed before the first evaluation.
+    """Return the number of candles of *timeframe* that the first evaluation needs before it.
 
     base       the timeframe of the candles at whose ends *condition* is evaluated
-    has_open   whether fields of wider timeframes include the candle open at the evaluation
+    has_open   whether fields of wider timeframes include the candle that is open at the evaluation
     """
     spans = [_span_s(each.name) or 0 for each in values_in(condition)]
     if has_open:  # the narrower candles of the wide one that is open at the first evaluation
@@ -255,12 +259,12 @@ def backtest(asked: BacktestQuestion, past: Mapping[AnyFrame, PastCandles]) -> B
 
 
 def _known_from(asked: BacktestQuestion, timeframe: AnyFrame, past: PastCandles) -> int:
-    """Return the time from which values of *timeframe* are known; AFTER_ALL if they never are.
+    """Return the time from which the values of *timeframe* in the condition are known.
 
-    The time is 0 unless *timeframe* is an `AskedFrame` whose oldest candles were dropped.  If they
-    were, indicators do not depend on the dropped candles from this time on.  Before it, a condition
-    may become true only because a value becomes known.  Indicators that `_never_known` returns are
-    ignored.
+    It is 0 unless *timeframe* is an `AskedFrame` whose oldest candles were deleted: then it is the
+    time from which indicators do not depend on them, or AFTER_ALL if there is none.  Before it, a
+    condition may become true only because a value becomes known.  Indicators that `_never_known`
+    returns are ignored.
     """
     candles = past.series.candles
     if not isinstance(timeframe, AskedFrame) or past.series.closed == 0:
@@ -271,10 +275,9 @@ def _known_from(asked: BacktestQuestion, timeframe: AnyFrame, past: PastCandles)
 
 
 def _never_known(asked: BacktestQuestion, timeframe: AnyFrame, past: PastCandles) -> set[str]:
-    """Return the indicators of *timeframe* that stay unknown because too few candles are stored.
+    """Return the indicators of *timeframe* that are unknown at all evaluations but the newest.
 
-    An indicator that is known only at the newest candles, so that no evaluation could use it, is
-    included, too.  Other parts of a condition are then tested without it.
+    Too few candles are stored for them.  Other parts of a condition are then tested without them.
     """
     if not isinstance(timeframe, AskedFrame) or past.series.closed == 0:
         return set()
@@ -284,7 +287,7 @@ def _never_known(asked: BacktestQuestion, timeframe: AnyFrame, past: PastCandles
 
 
 def _may_be(part: Condition, unknown: Collection[Value], *, is_true: bool = True) -> bool:
-    """Return whether *part* can be true, although the values *unknown* are never known.
+    """Return whether *part* of a condition can be true, although the values *unknown* are unknown.
 
     is_true   if False, return whether *part* can be false
     """
@@ -299,7 +302,10 @@ def _may_be(part: Condition, unknown: Collection[Value], *, is_true: bool = True
 
 
 class _Rows:
-    """The closed candles of the base timeframe, and the values of fields at their ends."""
+    """The closed candles at whose ends a condition is evaluated, and the values of fields there.
+
+    Each candle has a row.
+    """
 
     def __init__(self, asked: BacktestQuestion, past: Mapping[AnyFrame, PastCandles]) -> None:
         self._asked = asked
@@ -319,15 +325,20 @@ class _Rows:
         self._never_known = {each: _never_known(asked, each, of) for each, of in past.items()}
 
     def column(self, name: str) -> Floats:
-        """Return, by row, the values of *name*: a field, or a result of `grammar.before`."""
+        """Return the values of a field by row, or those of an earlier candle.
+
+        name   the name of a field, or a name that `grammar.before` returned
+        """
         if name not in self._columns:
             self._columns[name] = self._column(name)
         return self._columns[name]
 
     def unknown(self, is_looked_at: Bools) -> set[Value]:
-        """Return the values that are unknown at every evaluation, because candles were dropped.
+        """Return those values in the condition that are unknown at every evaluation.
 
-        Only values of an `AskedFrame` are returned.
+        They are values of an `AskedFrame` of which candles were dropped.
+
+        is_looked_at   for each narrow candle, whether the condition is evaluated at its end
         """
         found: set[Value] = set()
         for each in values_in(self._asked.condition):
@@ -352,7 +363,12 @@ class _Rows:
         return self._of_span(name) if timeframe is None else self._of_timeframe(name, timeframe, 0)
 
     def returns(self, span_s: int, fee: float) -> Floats:
-        """Return by row the return of a purchase that is sold after *span_s*; NaN if unknown."""
+        """Return, by row, the return of a purchase that is sold after *span_s* seconds.
+
+        NaN: unknown.
+
+        fee   the fraction of the purchase, and of the sale, that is lost to fees
+        """
         targets = self.ends + span_s
         at = np.searchsorted(self.ends, targets, side="right") - 1
         closes = self._closes[at]
@@ -366,7 +382,7 @@ class _Rows:
 
     @cached_property
     def _depths(self) -> Floats:
-        """By row, the estimated US dollars on each side of the pools; NaN without an estimate."""
+        """The estimated US dollars on each side of the token's pools by row; NaN: no estimate."""
         flows = np.array([abs(each.buy_volume - each.sell_volume) for each in self._candles], float)
         opens = np.array([each.open for each in self._candles], float)
         is_sided = np.array([each.imported_volume is None for each in self._candles], bool)
@@ -379,7 +395,10 @@ class _Rows:
         return found
 
     def firing(self, row: int, returns: Mapping[str, Floats]) -> Firing:
-        """Return the firing at *row*."""
+        """Return the firing at the end of the narrow candle *row*.
+
+        returns   by horizon, the return of each row
+        """
         price = float(self._closes[row])
         end = int(np.searchsorted(self.ends, self.ends[row] + DAY_S, side="right"))
         best = float(self._highs[row + 1 : end].max()) / price - 1 if end > row + 1 else None
@@ -388,7 +407,10 @@ class _Rows:
         return Firing(UnixS(int(self.ends[row])), price, after, best, worst)
 
     def _of_timeframe(self, name: str, timeframe: AnyFrame, age: int) -> Floats:
-        """Return by row the field *name* of *timeframe*, *age* candles before the newest candle."""
+        """Return, by row, the field *name* of *timeframe* at an earlier candle.
+
+        age   how many candles before the newest one it is
+        """
         series, start = self._past[timeframe]
         width_s = FRAME_S[timeframe]
         kind = name.removesuffix(f"_{timeframe}")
@@ -421,7 +443,7 @@ class _Rows:
         return np.where(at >= first, values[place], np.nan)
 
     def _is_counted(self, timeframe: AnyFrame) -> bool:
-        """Return whether it is known how many candles of *timeframe* are older than those read."""
+        """Return whether the number of older candles of *timeframe* that were not read is known."""
         return not isinstance(timeframe, AskedFrame) or self._past[timeframe].series.closed == 0
 
     def _open(self, timeframe: AnyFrame) -> OpenCandles:
@@ -437,7 +459,10 @@ class _Rows:
     def _at_open(
         self, opened: OpenCandles, timeframe: AnyFrame, kind: str, start: Start | None
     ) -> Floats:
-        """Return the field *kind* of *timeframe* at the end of each row, with the open candle."""
+        """Return the field *kind* of *timeframe* at the end of each narrow candle.
+
+        The wide candle that was open at that time is included.
+        """
         is_counted = self._is_counted(timeframe)
         if kind == "candles":
             return opened.count() if is_counted else np.full(len(self.ends), np.nan)
@@ -452,7 +477,10 @@ class _Rows:
         return self._closes / values - 1.0 if kind in FIBONACCI else values
 
     def _indicator(self, series: Series, start: Start, timeframe: AnyFrame, kind: str) -> Floats:
-        """Return the values of the field *kind* of *timeframe* from *start* on."""
+        """Return the values of field *kind* of *timeframe* for the candles of *series*.
+
+        start   the candle from which averages are known; the result begins with it
+        """
         name, column = COLUMNS[kind]
         of = self._values.setdefault(timeframe, {})
         if name not in of:
@@ -467,7 +495,7 @@ class _Rows:
         return values
 
     def _of_span(self, name: str) -> Floats:
-        """Return, by row, the value of field *name* over the span that ends with this candle."""
+        """Return, for each candle, the value of field *name* over the span that ends with it."""
         kind = name.partition("_")[0]
         starts = self.ends - (_span_s(name) or 0)
         if kind == "change":
@@ -487,7 +515,10 @@ class _Rows:
         return np.where(starts >= first, found, np.nan)
 
     def _sums(self, starts: Ints) -> tuple[Floats, Floats, Floats]:
-        """Return by row (volume, bought volume, number of swaps) from *starts* to the row's end."""
+        """Return the volume, the bought volume and the number of swaps before the end of each row.
+
+        starts   by row, the time after which they count
+        """
         times, sums = self._running
         newest = np.searchsorted(times, self.ends, side="right")
         oldest = np.searchsorted(times, starts, side="right")
@@ -496,7 +527,7 @@ class _Rows:
 
     @cached_property
     def _running(self) -> tuple[Floats, Floats]:
-        """The ends of all spans with trades, in order, and the running sums of their trades."""
+        """The ends of all spans with trades, in order, with the sums of the trades up to each."""
         width_s = FRAME_S[self._asked.timeframe]
         rows = [
             (
@@ -515,12 +546,12 @@ class _Rows:
 
 
 def _newest_sums(values: Floats) -> Floats:
-    """Return by row the sum of the DEPTH_CANDLES values that end with the row's own."""
+    """Return the sum of the newest DEPTH_CANDLES values at each of *values*, its own included."""
     return np.convolve(values, np.ones(DEPTH_CANDLES))[: len(values)] if len(values) else values
 
 
 def _indicators_in(condition: Condition, timeframe: AnyFrame) -> set[str]:
-    """Return the indicators of *timeframe* that *condition* needs."""
+    """Return the names of the indicators of *timeframe* that *condition* uses."""
     return {
         _indicator_of(each.name) for each in values_in(condition) if _frame_of(each) is timeframe
     }
@@ -545,18 +576,18 @@ def _timeframe_of(name: str) -> AnyFrame | None:
 
 
 def _indicator_of(name: str) -> str:
-    """Return the indicator of a series that has the field *name*; "" if none has it."""
+    """Return the indicator to which the field *name* of a condition belongs; "" if none."""
     return COLUMNS.get(name.rpartition("_")[0], ("", None))[0]
 
 
 def _span_s(name: str) -> int | None:
-    """Return the seconds that the field *name* covers; None if it covers no span."""
+    """Return the length in seconds of the span that the field *name* covers; None without one."""
     kind, _, span = name.partition("_")
     return SPAN_S[span] if kind in OF_SPANS else None
 
 
 def pooled(parts: Sequence[ReturnsAfter]) -> ReturnsAfter:
-    """Return one summary of the returns that *parts* summarize."""
+    """Return one summary of the returns that are summarized in *parts*."""
     count = sum(each.known for each in parts)
     if not count:
         return ReturnsAfter(0, None, None)

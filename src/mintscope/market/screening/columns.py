@@ -30,9 +30,9 @@ Rows: TypeAlias = NDArray[np.int32]
 
 
 class KeptChunk(Protocol):
-    """The trades of some rows in a closed part; they never change, and rows are in ascending order.
+    """A part of the trades in a closed span, one entry for each row; it never changes.
 
-    Methods raise OSError if a file cannot be read.
+    The rows are in ascending order.  Methods raise OSError if a file cannot be read.
     """
 
     @property
@@ -40,16 +40,19 @@ class KeptChunk(Protocol):
         """The number of rows, including those of removed mints."""
 
     def column(self, name: str) -> Any:
-        """Return the column *name* of `PartChunk`; None if the chunk does not have it."""
+        """Return the column *name*, a field of `PartChunk`; None if the chunk does not have it."""
 
     def whole(self) -> "PartChunk":
-        """Return all columns, in memory."""
+        """Return the chunk with all columns in memory."""
 
 
 class PartChunk(NamedTuple):
-    """Closes and volumes of a closed minute or part of D1; one entry for each row that traded.
+    """The closes and volumes of the tokens that traded in one part of time.
 
-    A minute has `bought`, a part of D1 has `swaps`.  This class implements `KeptChunk` in memory.
+    The part is a minute, and then the chunk has `bought`, or a part of a day, and then it has
+    `swaps`. Each token has an entry.  This class implements `KeptChunk` in memory.
+
+    rows   the rows of these tokens in the list
     """
 
     rows: Rows
@@ -64,36 +67,39 @@ class PartChunk(NamedTuple):
         return len(self.rows)
 
     def column(self, name: str) -> Any:
-        """Return the column *name*; None if this chunk does not have it."""
+        """Return the column *name*, a field of this class; None if this chunk does not have it."""
         return getattr(self, name)
 
     def whole(self) -> "PartChunk":
-        """Return this chunk."""
+        """Return this chunk, because it is in memory."""
         return self
 
 
 class ListMemory(Protocol):
-    """Keeps the large parts of a list, which are rarely read: in memory, or in files."""
+    """Stores the large parts of the token list, which are rarely read: in memory, or in files."""
 
     def chunk(self, chunk: PartChunk) -> KeptChunk:
-        """Store *chunk* and return the stored chunk."""
+        """Store *chunk*, and return it as it is stored."""
 
     def records(self, count: int, of: np.dtype[Any]) -> Any:
-        """Return an array of *count* zero records of type *of*."""
+        """Return an array of *count* records of the type *of*, all zero.
+
+        It can be in memory or in a file.
+        """
 
     def release(self) -> None:
-        """Free the memory of records that are in files; a later use reads them again."""
+        """Free the memory of records that are in files; they are read again when they are used."""
 
 
 class InMemory:
-    """Implements `ListMemory` with arrays in memory."""
+    """Stores the large parts of the token list as arrays in memory; implements `ListMemory`."""
 
     def chunk(self, chunk: PartChunk) -> KeptChunk:
-        """Return *chunk* itself."""
+        """Return *chunk* itself, which stays in memory."""
         return chunk
 
     def records(self, count: int, of: np.dtype[Any]) -> Any:
-        """Return an array of *count* zero records of type *of*, in memory."""
+        """Return an array of *count* records of the type *of*, all zero, in memory."""
         return np.zeros(count, of)
 
     def release(self) -> None:
@@ -113,7 +119,7 @@ def by_row(chunk: PartChunk) -> PartChunk:
 
 
 def joined(chunks: Sequence[PartChunk]) -> PartChunk:
-    """Return one chunk with the rows of all *chunks*, in ascending order."""
+    """Return the rows of all *chunks* as one chunk, in ascending order."""
     columns: list[Any] = [
         None if column[0] is None else np.concatenate(column)
         for column in zip(*chunks, strict=True)
@@ -122,7 +128,7 @@ def joined(chunks: Sequence[PartChunk]) -> PartChunk:
 
 
 def closes_of(chunk: KeptChunk, rows: Sequence[int]) -> tuple[Any, Any]:
-    """Return (indices in *rows* of the rows that have a close in *chunk*, these closes)."""
+    """Return the indices of those of *rows* with a closing price in *chunk*, and these prices."""
     kept = chunk.column("rows")
     wanted = np.asarray(rows)
     # A row above all of *kept* would get an index behind the end.
@@ -133,7 +139,10 @@ def closes_of(chunk: KeptChunk, rows: Sequence[int]) -> tuple[Any, Any]:
 
 
 class ListSpan(NamedTuple):
-    """A span of the newest *parts* parts, each of *part_s* seconds and numbered from 1970 on."""
+    """The span of time that ends now and consists of *parts* equal parts of *part_s* seconds each.
+
+    Parts are numbered from 1970 on.
+    """
 
     part_s: int
     parts: int
@@ -212,7 +221,12 @@ GROWS: Final = 8  # rows grow by an eighth only, because a spare row takes 600 b
 
 
 class SlotSigners(NamedTuple):
-    """The signers of trades in one slot, as numbers, each with the row of the traded mint."""
+    """The signers of the trades in one slot.
+
+    time      the time of the slot
+    rows      for each trade, the row of its token in the list
+    signers   for each trade, the number that stands for its signer
+    """
 
     time: UnixS
     rows: Rows
@@ -220,9 +234,10 @@ class SlotSigners(NamedTuple):
 
 
 class Signers(NamedTuple):
-    """The signers of the last TRADERS_S seconds, by slot.
+    """The signers of trades in the last TRADERS_S seconds.
 
-    unknown   the rows of which some signers may be missing
+    slots     the signers of each slot
+    unknown   the rows of tokens of which some signers may be missing
     """
 
     slots: Sequence[SlotSigners]
@@ -230,7 +245,7 @@ class Signers(NamedTuple):
 
 
 def distinct_signers(signers_of: Signers, count: int) -> NDArray[np.float64]:
-    """Return by row the number of distinct signers; NaN: not known.
+    """Return the number of distinct signers that traded the token of each row; NaN: unknown.
 
     count   the number of rows
     """
@@ -256,7 +271,10 @@ class ListColumns:
     """Stores prices, volumes and other numbers of all mints as of one time, a row for each mint."""
 
     def __init__(self, now: UnixS, keep: ListMemory = IN_MEMORY) -> None:
-        """Begin at *now* without rows; *keep* stores closed parts, and candles wider than m1."""
+        """Begin without rows, as of the time *now*.
+
+        keep   stores the trades of closed parts, and the candles of timeframes wider than m1
+        """
         self.rows = _spare(ROWS_MIN)
         self.averages = AverageColumns(ROWS_MIN, keep.records)
         self._keep = keep
@@ -269,11 +287,11 @@ class ListColumns:
 
     @property
     def part(self) -> int:
-        """The number of the open part of D1."""
+        """The number of the part of the day that is open, counted from 1970."""
         return self._now // D1.part_s
 
     def make_room(self, count: int) -> None:
-        """Ensure that there is room for at least *count* rows."""
+        """Ensure that there is room for *count* rows, or more."""
         if count > len(self.rows):
             self.rows = _spare(max(count, len(self.rows) + len(self.rows) // GROWS), self.rows)
             self.averages.make_room(len(self.rows))
@@ -281,17 +299,23 @@ class ListColumns:
             self._read_at = np.pad(self._read_at, (0, more), constant_values=-np.inf)
 
     def start_row(self, row: int) -> None:
-        """Set *row* to the state of a mint that has never traded."""
+        """Clear *row*, for a mint that has not traded yet."""
         self.rows[row] = NEVER_TRADED
         self._read_at[row] = -np.inf
         self.averages.start_row(row)
 
     def note_read(self, rows: Rows) -> None:
-        """Record that *rows* were read from the store now, so their earlier signers are unknown."""
+        """Record that the state of *rows* has just been read from the store.
+
+        So the signers of earlier trades of these tokens are unknown.
+        """
         self._read_at[rows] = self._now
 
     def add_minutes(self, number: int, chunk: PartChunk) -> None:
-        """Add *chunk*, trades in minute *number* since 1970, to rows that `start_row` just set."""
+        """Add the trades in *chunk*, of one minute, to rows that `start_row` has just cleared.
+
+        number   the number of the minute since 1970
+        """
         rows = self.rows
         rows["h1_volume"][chunk.rows] += chunk.volumes
         rows["h1_bought"][chunk.rows] += chunk.bought
@@ -303,7 +327,10 @@ class ListColumns:
             self._append(self._minutes.setdefault(number, []), chunk)
 
     def add_parts(self, number: int, chunk: PartChunk) -> None:
-        """Add *chunk*, trades in part *number* of D1, to rows that `start_row` just set."""
+        """Add the trades in *chunk* to the last day of rows that `start_row` has just cleared.
+
+        number   the number of the part of the day in which they were made
+        """
         rows = self.rows
         assert chunk.swaps is not None
         rows["volume"][chunk.rows] += chunk.volumes
@@ -316,7 +343,7 @@ class ListColumns:
             self._append(self._parts.setdefault(number, []), chunk)
 
     def apply(self, slot: SlotTrades, numbers: Rows) -> None:
-        """Add the trades of the next slot.
+        """Add the trades of the next folded slot.
 
         numbers   the row of each trade; -1 if its mint has no row
         """
@@ -358,7 +385,10 @@ class ListColumns:
         rows["sol"][at[is_priced]] = sol[is_priced]
 
     def _sign(self, slot: SlotTrades, numbers: Rows) -> None:
-        """Store the signers of the trades of *slot*."""
+        """Store the signers of the trades of *slot*.
+
+        numbers   the row of each trade; -1 if its mint has no row
+        """
         rows = [
             (row, signer)
             for row, trade in zip(numbers.tolist(), slot.trades, strict=True)
@@ -371,14 +401,17 @@ class ListColumns:
             self._signers.append(kept)
 
     def signers(self) -> Signers | None:
-        """Return the signers of the last TRADERS_S; None until the list covers that time."""
+        """Return the signers of the trades of each token in the last TRADERS_S seconds.
+
+        None until this list has followed the trades for that long.
+        """
         if self._now - self._began < TRADERS_S:
             return None
         unknown = np.flatnonzero(self._read_at > self._now - TRADERS_S).astype(np.int32)
         return Signers(list(self._signers), unknown)
 
     def advance(self, now: UnixS) -> None:
-        """Advance the time to *now*: close parts that have ended, and drop parts in no span."""
+        """Set the time to *now*: close spans that have ended, and drop trades that are too old."""
         if now // M5.part_s > self._now // M5.part_s:
             self._close_minute()
             self._leave_minutes(now)
@@ -391,9 +424,9 @@ class ListColumns:
         self._now = now
 
     def _count_candles(self, at: Rows, prices: Floats) -> None:
-        """Close the candles of rows *at* that have ended, and count the candles that begin.
+        """Close the candles of the rows *at* that have ended, and count new candles.
 
-        prices   the highs and the lows of the rows
+        prices   the highest prices of the new trades by row, and the lowest ones
         """
         rows = self.rows
         for k, timeframe in enumerate(TIMEFRAMES):
@@ -430,7 +463,7 @@ class ListColumns:
             rows["part_close"][at] = np.nan
 
     def _leave_minutes(self, now: UnixS) -> None:
-        """Remove the minutes that leave M5 or H1 from that span.
+        """Remove trades of minutes that are now older than five minutes, or than an hour.
 
         The newest prices of these minutes become the prices from before the span.
         """
@@ -461,25 +494,36 @@ class ListColumns:
                 rows["swaps"][chunk.rows] -= chunk.swaps
 
     def closed_parts(self) -> dict[int, tuple[KeptChunk, ...]]:
-        """Return the chunks of the closed parts of D1, by the number of the part."""
+        """Return the chunks that store the trades of the last day, by the number of their part.
+
+        The newest part of the day is left out: it is still open.
+        """
         return {number: tuple(chunks) for number, chunks in self._parts.items()}
 
     def closed_chunks(self) -> Iterator[tuple[bool, int, PartChunk]]:
-        """Yield for each chunk: (whether its part is of D1, number of the part, the chunk)."""
+        """Yield the trades of all closed parts, in chunks.
+
+        Each result is whether the part is one of a day, not of an hour; the number of the part; and
+        a chunk.
+        """
         for of_day, parts in ((False, self._minutes), (True, self._parts)):
             for number, chunks in parts.items():
                 for chunk in chunks:
                     yield of_day, number, chunk.whole()
 
     def restore_chunk(self, number: int, chunk: PartChunk, *, of_day: bool) -> None:
-        """Append a chunk that `closed_chunks` yielded."""
+        """Add the trades in *chunk* from a snapshot; `closed_chunks` has returned the arguments.
+
+        number   the number of the part of time in which they were made
+        of_day   whether it is a part of a day, not of an hour
+        """
         chunks = (self._parts if of_day else self._minutes).setdefault(number, [])
         chunks.append(self._keep.chunk(by_row(chunk)))
 
     def _append(self, chunks: list[KeptChunk], chunk: PartChunk) -> None:
-        """Add *chunk* to *chunks*, merged with the last ones while these are not longer.
+        """Add *chunk* to *chunks*, merged with the last ones that have no more rows than it.
 
-        So few chunks remain.
+        So the list stays short.
         """
         added = [chunk]
         while chunks and chunks[-1].row_count <= sum(len(each.rows) for each in added):
@@ -488,14 +532,17 @@ class ListColumns:
 
 
 def _extremes(slot: SlotTrades, is_known: NDArray[np.bool_]) -> Floats:
-    """Return the highest and the lowest price of the trades of *slot* that *is_known* marks."""
+    """Return the highest and the lowest price of each trade of *slot*.
+
+    is_known   for each trade, whether it is included
+    """
     prices = [(trade.price_usd, trade.high_usd, trade.low_usd) for trade in slot.trades]
     usd, high, low = np.array(prices, float).reshape(-1, 3)[is_known].T
     return np.array([np.fmax(high, usd), np.fmin(low, usd)])
 
 
 def _spare(count: int, rows: Any = NO_ROWS) -> Any:
-    """Return *count* rows: first *rows*, then rows of mints that have never traded.
+    """Return an array of *count* rows: first *rows*, then empty ones.
 
     NumPy copies bytes without the lock of the interpreter; np.full takes longer.  An assignment of
     rows would leave out the padding between their fields, which snapshots contain.
@@ -515,7 +562,10 @@ def _write(column: NDArray[np.float64], chunks: list[KeptChunk]) -> None:
 
 
 def load_list_kernels() -> None:
-    """Compile or load the kernels of a list, so that the first list does not wait for them."""
+    """Load the compiled kernels of a token list, so that the first list does not wait for them.
+
+    They are compiled if numba has not stored them.
+    """
     columns = ListColumns(UnixS(0))
     columns.start_row(0)
     traded = MintTrades(WSOL, 1, 1, 1, 1.0, 1.0, first_usd=1.0)
@@ -536,11 +586,11 @@ Closes = list[float | None]
 
 
 class DayCloses(NamedTuple):
-    """The prices of all mints within D1, as of one state of a list.
+    """The prices of all mints over the last day, as of one state of the list.
 
-    parts    the closed parts, by number
+    parts    the closed parts of the day, by number
     open     the number of the open part
-    before   by row, the newest price from before D1; NaN: there is no such price
+    before   by row, the newest price from before the day; NaN: there is no such price
     now      by row, the newest price; NaN: there is no price
     """
 
@@ -550,10 +600,11 @@ class DayCloses(NamedTuple):
     now: Any
 
     def of(self, rows: Sequence[int]) -> Sequence[Closes]:
-        """Return for each of *rows* its prices within D1, oldest first.
+        """Return the prices of the tokens in *rows* over the last day, oldest first.
 
-        These are the newest price from before D1, the price at the end of each closed part, and
-        the newest price; None before the first price.  Raises OSError if a file cannot be read.
+        They are the newest price from before the day, the price at the end of each closed part of
+        the day, and the newest price; None before the first price.  Raises OSError if a file cannot
+        be read.
         """
         found = np.full((len(rows), D1.parts + 1), np.nan)
         found[:, 0] = self.before[rows]
@@ -569,7 +620,10 @@ class DayCloses(NamedTuple):
 
 
 def _carried(found: Any) -> Sequence[Closes]:
-    """Return the rows of *found*; NaN becomes the price to its left, or None at the left end."""
+    """Return the rows of the matrix *found* as lists; each NaN becomes the value to its left.
+
+    A NaN that has no value to its left becomes None.
+    """
     places = np.where(np.isnan(found), 0, np.arange(found.shape[1]))
     np.maximum.accumulate(places, axis=1, out=places)
     held = np.take_along_axis(found, places, axis=1)

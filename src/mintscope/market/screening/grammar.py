@@ -37,11 +37,11 @@ from mintscope.market.timeframe import BY_NAME, TIMEFRAMES, AnyFrame, AskedFrame
 
 
 class ScreenField(NamedTuple):
-    """A field of conditions.
+    """A field that conditions can use, such as `rsi_h1`.
 
     is_level    whether its values are levels of confidence: low, medium or high
-    timeframe   the timeframe of the candles whose values the field has; None: a crossing cannot
-                use the field, unless the field is the price
+    timeframe   the timeframe of the candles whose values the field has; None: a crossing cannot use
+                the field, unless the field is the price
     """
 
     name: str
@@ -121,12 +121,18 @@ SIMILAR: Final = 0.5  # least similarity of two names, 0 to 1
 
 
 def before(name: str, timeframe: AnyFrame, age: int = 1) -> str:
-    """Return the name of the column with the values of *name*, *age* candles of *timeframe* ago."""
+    """Return the name for the values that the field *name* had *age* candles of *timeframe* ago.
+
+    `read_before` reads it.
+    """
     return f"{name} before {timeframe}" if age == 1 else f"{name} before {timeframe} {age}"
 
 
 def read_before(name: str) -> "BeforeOf | None":
-    """Return the field, timeframe and age in *name*; None if *name* is not a result of `before`."""
+    """Return the field and the earlier candle that *name* stands for; None for a plain field.
+
+    name   may be the result of `before`, such as `rsi_h1 before h1`
+    """
     field, _, of_candle = name.partition(" before ")
     if not of_candle:
         return None
@@ -159,7 +165,7 @@ CROSSINGS: Final = {"crosses_above": ("<=", ">"), "crosses_below": (">=", "<")} 
 
 
 class ConditionError(ValueError):
-    """A text is not a condition; the message has the position and the expected text.
+    """A text is not a condition; the message states what was expected, and where.
 
     at   the number of characters before the error
     """
@@ -178,13 +184,13 @@ class Kind(Enum):
 
 
 class NumberOf(NamedTuple):
-    """A number, or a level of confidence as its number in LEVELS."""
+    """A number in a condition; a level of confidence is its number in LEVELS."""
 
     value: float
 
 
 class FieldOf(NamedTuple):
-    """The newest value of a field."""
+    """The newest value of a field in a condition."""
 
     name: str
 
@@ -198,7 +204,10 @@ class BeforeOf(NamedTuple):
 
 
 class Arithmetic(NamedTuple):
-    """One of + - * / applied to two numbers."""
+    """An arithmetic operation on two numbers in a condition.
+
+    mark   one of + - * /
+    """
 
     mark: str
     left: "Value"
@@ -206,7 +215,10 @@ class Arithmetic(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """A comparison of two numbers, or of two levels; *mark* is one of COMPARISONS."""
+    """A comparison of two numbers, or of two levels of confidence, in a condition.
+
+    mark   one of COMPARISONS, such as `<=`
+    """
 
     mark: str
     left: "Value"
@@ -214,13 +226,17 @@ class Comparison(NamedTuple):
 
 
 class Negation(NamedTuple):
-    """A condition that is true if *part* is false."""
+    """The condition `not part`, which is true if *part* is false."""
 
     part: "Condition"
 
 
 class Junction(NamedTuple):
-    """Conditions of which all must be true (*word* is "and"), or at least one ("or")."""
+    """Conditions that are joined by "and" or by "or".
+
+    word    "and": all must be true; "or": at least one must be true
+    parts   the conditions
+    """
 
     word: str
     parts: "tuple[Condition, ...]"
@@ -231,7 +247,12 @@ Condition: TypeAlias = Comparison | Negation | Junction
 
 
 class Token(NamedTuple):
-    """A token of the text at position *at*; *kind* is number, word, mark or end."""
+    """A token of the text of a condition.
+
+    kind   number, word, mark or end
+    text   its characters
+    at     its position
+    """
 
     kind: str
     text: str
@@ -239,7 +260,12 @@ class Token(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """A parsed part of the condition, its kind, and its position in the text."""
+    """A parsed part of a condition.
+
+    read   the part
+    kind   whether it is a number, a level of confidence or a condition
+    at     its position in the text
+    """
 
     read: "Value | Condition"
     kind: Kind
@@ -247,7 +273,12 @@ class _Part(NamedTuple):
 
 
 def parse_condition(text: str, known: Mapping[str, ScreenField] = FIELDS) -> Condition:
-    """Parse *text*, a condition whose fields must be in *known*.  Raises ConditionError."""
+    """Return the condition that *text* states, such as `rsi_h1 < 30`.
+
+    known   the fields that it may use, by name
+
+    Raises ConditionError if it is not a condition.
+    """
     if len(text) > TEXT_MAX:
         raise ConditionError(f"expected at most {TEXT_MAX} characters, were {len(text)}", TEXT_MAX)
     reader = _Reader(_tokens(text), known)
@@ -260,18 +291,18 @@ def parse_condition(text: str, known: Mapping[str, ScreenField] = FIELDS) -> Con
 
 
 def fields_in(part: "Value | Condition") -> tuple[str, ...]:
-    """Return the names of the fields in *part*, each once, in the order in which they appear."""
+    """Return the name of each field in *part*, once, in the order in which the fields appear."""
     names = (each.name for each in values_in(part) if isinstance(each, FieldOf))
     return tuple(dict.fromkeys(names))
 
 
 def crossed_in(part: "Value | Condition") -> set[tuple[str, AnyFrame]]:
-    """Return the fields whose earlier values *part* needs, each with its timeframe."""
+    """Return the fields of which *part* of a condition uses earlier values, with the timeframe."""
     return {(each.name, each.timeframe) for each in values_in(part) if isinstance(each, BeforeOf)}
 
 
 def values_in(part: "Value | Condition") -> "list[FieldOf | BeforeOf]":
-    """Return each use of a field in *part*, in the order in which they appear."""
+    """Return each use of a field in *part* of a condition, in order; a field can occur again."""
     match part:
         case FieldOf() | BeforeOf():
             return [part]
@@ -304,7 +335,7 @@ def _behind_space(text: str, at: int) -> int:
 
 
 class _Reader:
-    """Parses tokens from left to right, one method for each rule of the grammar."""
+    """Parses the tokens of a condition in order, with one method for each rule of the grammar."""
 
     def __init__(self, tokens: list[Token], known: Mapping[str, ScreenField]) -> None:
         self._tokens = tokens
@@ -426,7 +457,7 @@ class _Reader:
         return _Part(read, Kind.TRUTH, word.at)
 
     def _candles(self) -> int:
-        """Parse the third argument of a crossing, 1 to AGES candles.
+        """Parse the last argument of a crossing, a number of candles from 1 to AGES.
 
         Each candle counts as one of the PARTS_MAX parts of a condition.
         """
@@ -486,11 +517,10 @@ class _Reader:
 
 
 def _common_timeframe(first: _Part, second: _Part) -> AnyFrame:
-    """Return the timeframe of the two operands of a crossing.
+    """Return the timeframe of the two values of which one crosses the other.
 
-    One operand may be the price or a number, which fit each timeframe.
-
-    Raises ConditionError if no operand has a timeframe, or if the timeframes differ.
+    One of them may be the price or a number, which have no timeframe.  Raises ConditionError if
+    both have none, or if their timeframes differ.
     """
     found: AnyFrame | None = None
     for part in (first, second):
@@ -574,7 +604,7 @@ def _value(part: _Part) -> Value:
 
 
 def _expect_alike(left: _Part, right: _Part) -> None:
-    """Raise ConditionError unless both parts are numbers, or both are levels."""
+    """Raise ConditionError unless *left* and *right* are both numbers or both confidence levels."""
     for part in (left, right):
         _value(part)
     if left.kind is not right.kind:

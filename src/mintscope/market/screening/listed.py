@@ -1,4 +1,4 @@
-"""A listed token, and the sort orders of the list.
+"""The list of all tokens as clients read it: filtered, sorted and in pages.
 
 A page ends at a place, (value, mint), and the next page continues after this place, in the newest
 list at the time of the request.  So a mint whose value does not change is on exactly one page.  A
@@ -37,7 +37,12 @@ Rows = NDArray[np.integer[Any]]
 
 
 class RowOrder(NamedTuple):
-    """The rows with a value, by value and then by key, and the rows *without* a value, by key."""
+    """The rows of a token list in the order of a field.
+
+    rows      the rows with a value, the least first; rows with equal values are in the order of
+              keys
+    without   the rows without a value, in the order of their keys
+    """
 
     rows: Rows
     without: Rows
@@ -52,14 +57,15 @@ def _values_of(column: Floats) -> list[Any]:
 
 
 def _times_of(column: Floats) -> list[UnixS | None]:
-    """Return the times of *column* as integers, with None for NaN."""
+    """Return the values of *column* as Unix seconds; None for NaN."""
     return [None if isnan(at) else UnixS(int(at)) for at in column.tolist()]
 
 
 def order_of(by_key: Rows, values: Numbers) -> RowOrder:
-    """Return the order of the listed rows by *values*; NaN: no value.
+    """Return the order of a list that is sorted by *values*.
 
-    by_key   the listed rows in the order of their keys
+    by_key   the rows of listed mints in the order of their keys
+    values   by row; NaN: no value
     """
     of = values[by_key]
     is_known = ~np.isnan(of)
@@ -70,7 +76,10 @@ def order_of(by_key: Rows, values: Numbers) -> RowOrder:
 
 
 def are_in(keys: NDArray[np.uint64], wanted: Sequence[int]) -> Bools:
-    """Return, for each of *keys*, whether it is one of *wanted*, a few keys in ascending order."""
+    """Return a boolean for each of *keys*: whether it is one of *wanted*.
+
+    wanted   a few keys in ascending order
+    """
     if not wanted:
         return np.zeros(len(keys), np.bool_)
     few = np.array(wanted, np.uint64)
@@ -80,14 +89,14 @@ def are_in(keys: NDArray[np.uint64], wanted: Sequence[int]) -> Bools:
 
 
 def shares_of(parts: NDArray[Any], wholes: NDArray[Any]) -> Floats:
-    """Return *parts* / *wholes*, 0 to 1; NaN if the whole is not above 0."""
+    """Return each of *parts* divided by its whole, 0 to 1; NaN if the whole is 0 or negative."""
     with np.errstate(invalid="ignore", divide="ignore"):
         found: Floats = np.where(wholes > 0, parts / wholes, np.nan)
     return found
 
 
 class Sort(StrEnum):
-    """The sort keys of a list; volume and change are those of a day."""
+    """The values by which the list of all tokens can be sorted; volume and change are of a day."""
 
     VOLUME = "volume"
     CHANGE = "change"
@@ -101,9 +110,10 @@ class Sort(StrEnum):
 
 
 class ListPlace(NamedTuple):
-    """The end of a page: its last mint, and the value by which this mint is sorted.
+    """The end of a page of the list, after which the next page begins.
 
-    value   None: unknown
+    value   the value by which the last mint of the page is sorted; None: unknown
+    mint    this mint
     """
 
     value: float | None
@@ -139,9 +149,9 @@ class ListQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ListedMint(msgspec.Struct, frozen=True, gc=False):
-    """Facts of a mint that do not change with a swap; names are `cleaned`.
+    """A mint in the list, apart from its trades: name, symbol, decimals and time of tracking.
 
-    is_cleaned   whether name or symbol contained characters that are never shown
+    is_cleaned   whether name or symbol contained characters that are never shown; they are removed
     """
 
     mint: Mint
@@ -154,7 +164,11 @@ class ListedMint(msgspec.Struct, frozen=True, gc=False):
 
     @classmethod
     def of(cls, mint: Mint, since: UnixS | None, facts: MintFacts | None) -> "ListedMint":
-        """Return *mint*, tracked from *since* on, with its *facts*."""
+        """Return the entry of *mint* in the list.
+
+        since   the time from which it is tracked
+        facts   its name, symbol and other facts; None: not known yet
+        """
         if facts is None:
             return cls(mint, since, None, None, None)
         return cls(
@@ -169,25 +183,26 @@ class ListedMint(msgspec.Struct, frozen=True, gc=False):
 
 
 class ListLine(NamedTuple):
-    """One mint of a list; unknown values are None.
+    """A mint as it is shown in the list of all tokens; unknown values are None.
 
-    changes         the changes of the price over M5, H1 and D1: 0.05 is five percent more
-    change_since    the time of the first price, if there was no price before D1: the change over
-                    D1 is measured from it
-    volume          the volume in D1, in micro-USD
-    swaps           the number of swaps in D1 that have a price
+    changes         the changes of the price over five minutes, an hour and a day: 0.05 is five
+                    percent more
+    change_since    the time of the first price, if there was no price a day ago: the change over
+                    the day is measured from it
+    volume          the volume in a day, in micro-USD
+    swaps           the number of swaps in a day that have a price
     market_cap      USD: price times supply; also None if the chain records no supply, as for
                     wrapped SOL
     rsi             the RSI of h1, 0 to 100; None while there are too few candles
-    pressure        the bought share of the volume within H1, 0 to 1; None: no volume
+    pressure        the bought share of the volume within an hour, 0 to 1; None: no volume
     ready           the timeframes in which all indicators have values
     age_s           seconds since tracking of the mint began
     ui_multiplier   the number of tokens that wallets show for one, at the time of the list
-    look_alike_of   the most traded mint in D1 whose symbol looks the same, or else whose name does,
-                    if it is traded more than this one
+    look_alike_of   the mint with the most volume in a day whose symbol looks the same, or else
+                    whose name does, if it has more volume than this one
     namesakes       the number of tokens, this one included, whose symbol looks the same, or whose
                     name looks the same: the greater of these two numbers
-    price           the price in USD and SOL, with its basis
+    price           the price in USD and SOL, with what it is based on
     """
 
     listed: ListedMint
@@ -209,10 +224,11 @@ class ListLine(NamedTuple):
 
 
 class ListedPage(NamedTuple):
-    """One page of a list.
+    """A page of the list of all tokens.
 
-    next_after   the end of the page; None: it is the last one
-    rows         the rows of the lines, for `ListedTokens.days`
+    lines        the tokens on the page
+    next_after   the end of the page, from which the next one continues; None: it is the last page
+    rows         the rows of the tokens, for `ListedTokens.days`
     left         the number of matching tokens on this page and all later ones
     """
 
@@ -223,10 +239,10 @@ class ListedPage(NamedTuple):
 
 
 class RowKeys(NamedTuple):
-    """The keys that order rows of equal values; valid until mints are added or removed.
+    """The keys that order tokens with equal values; valid until mints are added or removed.
 
-    keys     the keys by row, see `key_of`
-    by_key   the listed rows in the order of their keys
+    keys     the key of each row, see `key_of`
+    by_key   the rows of listed mints in the order of their keys
     """
 
     keys: NDArray[np.uint64]
@@ -234,7 +250,7 @@ class RowKeys(NamedTuple):
 
     @classmethod
     def of(cls, rows: Any) -> "RowKeys":
-        """Return the keys of *rows*, records of `columns.ROW`, which may change afterwards."""
+        """Return the keys of *rows*, the records of the list, which may change afterwards."""
         keys: NDArray[np.uint64] = rows["key"].copy()
         listed = np.flatnonzero(rows["is_listed"])
         # 32 bits suffice; each sort order has a copy of these numbers.
@@ -242,14 +258,15 @@ class RowKeys(NamedTuple):
 
 
 def key_of(mint: Mint) -> int:
-    """Return the key that orders mints of equal values; it is the same in every process."""
+    """Return a number that is the same in every process; it orders tokens with equal values."""
     return int.from_bytes(blake2b(mint.encode(), digest_size=8).digest())
 
 
 class ListedTokens:
-    """One state of a list, as of the slot *folded*.
+    """The list of all tokens as of one slot; it does not change when new trades arrive.
 
-    columns   the values of fields by row, for conditions
+    folded    the newest log event that is included
+    columns   the values of each field by row, which conditions compare
     """
 
     def __init__(  # noqa: PLR0913 - one argument for each index
@@ -267,8 +284,9 @@ class ListedTokens:
         days: DayCloses,
         folds: Ints,
     ) -> None:
-        """Copy the needed parts of *rows*, records of `columns.ROW`, which may change afterwards.
+        """Copy the needed parts of *rows*, the records of the list, which may change afterwards.
 
+        mints       by row, the mint; None: the row is not used
         signers     the signers of the last five minutes; None: not known yet
         standings   by row, the pools of its mint, packed
         folds       by row, the `fold_key` of its name and of its symbol
@@ -321,11 +339,11 @@ class ListedTokens:
         self._orders: dict[Sort, RowOrder] = {}
 
     def __len__(self) -> int:
-        """Return the number of listed mints."""
+        """Return the number of mints in the list."""
         return len(self._by_key)
 
     def page(self, asked: ListQuestion) -> ListedPage:
-        """Return the page that *asked* describes.
+        """Return the page of the token list that *asked* describes.
 
         This takes some milliseconds and may run in any thread.
 
@@ -340,27 +358,30 @@ class ListedTokens:
         return ListedPage(list(self._lines(shown)), place, shown.tolist(), len(rows))
 
     def screen(self, asked: screen.ScreenQuestion) -> screen.FoundRows:
-        """Return the page that *asked* describes.
+        """Return the page of tokens that *asked* describes: those for which its condition is true.
 
         This takes some milliseconds and may run in any thread.
         """
         return screen.find_rows(self._table, asked)
 
     def mint_in(self, row: int) -> ListedMint:
-        """Return the mint of the row number *row*, which `screen` or `page` returned."""
+        """Return the mint in row number *row*, which `screen` or `page` has returned."""
         listed = self._mints[row]
         assert listed is not None
         return listed
 
     def days(self, rows: Sequence[int]) -> Sequence[Closes]:
-        """Return for each of *rows* its prices within D1, oldest first.
+        """Return the prices of the tokens in *rows* over the last day, oldest first.
 
         Raises OSError if a file of the list cannot be read.
         """
         return self._days.of(rows)
 
     def larger_like(self, mint: Mint) -> Mint | None:
-        """Return the `ListLine.look_alike_of` of *mint*; None also if *mint* is not listed."""
+        """Return the most traded mint with the name or symbol of *mint*, if it is traded more.
+
+        None if there is no such mint, or if *mint* is not in the list.
+        """
         key = np.uint64(key_of(mint))
         at = int(np.searchsorted(self._keys[self._by_key], key))
         if at == len(self._by_key) or self._keys[self._by_key[at]] != key:
@@ -369,11 +390,10 @@ class ListedTokens:
 
     @cached_property
     def _larger(self) -> Rows:
-        """By row, the row of the most traded token with the same symbol, or else the same name.
+        """For each row, the row of the most traded token with the same symbol, or else same name.
 
-        -1: no such token is traded more than the token of the row.
-
-        Symbols and names are compared in their look-alike form, see `look_alikes.folded`.
+        It is -1 if no such token has more volume.  Symbols and names are also the same if they look
+        alike, see `look_alikes.folded`.
         """
         found = np.full(len(self._volume), -1, np.int32)
         rising = self._by_key[np.argsort(self._volume[self._by_key], kind="stable")]
@@ -392,7 +412,7 @@ class ListedTokens:
     def _namesakes(self) -> NDArray[np.int32]:
         """By row, the number of tokens with the same symbol, or the same name if these are more.
 
-        Symbols and names are compared as in `_larger`.
+        Symbols and names are also the same if they look alike, see `look_alikes.folded`.
         """
         found = np.ones(len(self._volume), np.int32)
         for ids in self._folds.T:
@@ -406,11 +426,11 @@ class ListedTokens:
         return None if listed is None else listed.mint
 
     def _values(self, sort: Sort) -> Numbers:
-        """Return by row the values by which *sort* orders a list, least first."""
+        """Return, by row, the values by which a list is sorted; the least is first."""
         return -self._since if sort is Sort.AGE else self._sorted[sort]
 
     def _wanted(self, asked: ListQuestion) -> Iterator[Bools]:
-        """Yield, for each filter in *asked*, whether each row passes it."""
+        """Yield, for each filter in *asked*, a boolean by row: whether the token passes it."""
         if asked.text:
             addresses = self._addresses.find(asked.text, in_any_case=asked.in_any_case)
             yield self._names.find(asked.text) | addresses
@@ -427,7 +447,7 @@ class ListedTokens:
             yield screen.rows_where(wanted, self._table.column, len(self._keys))
 
     def _have_symbol(self, symbol: str) -> Bools:
-        """Return, for each row, whether its symbol is exactly *symbol*."""
+        """Return a boolean for each row: whether the token's symbol is exactly *symbol*."""
         # Equal symbols have equal keys; the keys leave few rows to compare.
         found: Bools = self._names.find(symbol) & (self._folds[:, 1] == fold_key(symbol))
         for row in np.flatnonzero(found).tolist():
@@ -441,7 +461,7 @@ class ListedTokens:
         return self._orders[sort]
 
     def _rows_after(self, asked: ListQuestion) -> Rows:
-        """Return, in order, all rows that come after the previous page; no filter is applied."""
+        """Return all rows after the previous page, in order, without the filters of *asked*."""
         order = self._order(asked.sort)
         after = asked.after
         rows = order.rows
@@ -464,7 +484,10 @@ class ListedTokens:
         return np.concatenate((rows[begin:], without))
 
     def _behind(self, rows: Rows, key: np.uint64, *, is_rising: bool) -> int:
-        """Return the number of *rows*, sorted by key, before or at *key* in the sort order."""
+        """Return the number of *rows* that are before or at *key* in the sort order.
+
+        rows   rows with equal values, sorted by key
+        """
         keys = self._keys[rows]
         if is_rising:
             return int(np.searchsorted(keys, key, "right"))
@@ -474,10 +497,6 @@ class ListedTokens:
         return ListPlace(screen.known(float(self._values(sort)[row])), self.mint_in(row).mint)
 
     def _lines(self, rows: Rows) -> Iterator[ListLine]:
-        """Yield the line of each of *rows*.
-
-        Whole columns are converted, which is five times as fast as a conversion row by row.
-        """
         now = self.folded.time
         columns = (
             *(_values_of(self._usd[rows]), _values_of(self._sol[rows])),

@@ -1,4 +1,4 @@
-"""Names that look alike, and their cleaning.
+"""Compares names that look alike, and removes invisible characters from names.
 
 `look_alikes.txt` has the characters of Unicode's `confusables.txt` that look like ASCII, as the
 package confusable_homoglyphs 3.3.1 (MIT) holds them, under the licence of Unicode, version 3, in
@@ -35,7 +35,7 @@ _IN_ONE_CASE: Final = str.maketrans({"0": "o", "1": "l", "i": "l"})
 
 
 def folded(text: str) -> str:
-    """Return the common form of texts that look alike, or "" if nothing in *text* is visible.
+    """Return one text for all texts that look like *text*; "" if nothing in *text* is visible.
 
     This is the skeleton of Unicode TR39, section 4, in one case and without spaces, but only
     characters that look like ASCII text are replaced.
@@ -47,9 +47,9 @@ def folded(text: str) -> str:
 
 
 def fold_key(text: str | None) -> int:
-    """Return the 64-bit hash of the look-alike form of *text*; 0 if no character is visible.
+    """Return a 64-bit number that is equal for texts that look alike; 0 if no character is visible.
 
-    A hash is used because it needs no table of all names that were ever listed.
+    It is a hash of `folded(text)`.  A hash needs no table of all names that were ever listed.
     """
     if not text:
         return 0
@@ -92,30 +92,37 @@ def hides(text: str | None) -> bool:
 
 
 def searched(text: str) -> bytes:
-    """Return *text* in the form used for search: one case, and one form of its characters."""
+    """Return *text* as it is compared in searches: in one case and one Unicode form, as UTF-8."""
     # `casefold` can undo the normal form, so it is made again.
     return normalize("NFKC", normalize("NFKC", text).casefold()).encode()
 
 
 def search_line(name: str | None, symbol: str | None) -> bytes:
-    """Return the searchable text of a mint, apart from its address."""
+    """Return the name and the symbol of a mint in the form in which they are searched."""
     return b"".join(searched(text) + NAME_END for text in (name, symbol) if text)
 
 
 class NameIndex:
-    """Finds the lines that contain a text.
+    """Finds the tokens whose name or symbol contains a text.
 
-    A search is one pass over the bytes of all lines: some milliseconds for 100,000 lines.
+    A search is one pass over all names and symbols: some milliseconds for 100,000 tokens.
     """
 
     def __init__(self, lines: Sequence[bytes], lengths: NDArray[np.int32]) -> None:
-        """Index *lines*, results of `search_line`; *lengths* are their lengths in bytes."""
+        """Prepare to search the names of tokens.
+
+        lines     for each token, what `search_line` returned
+        lengths   the length of each of *lines* in bytes
+        """
         self._bytes = np.frombuffer(b"".join(lines), np.uint8)
         self._count = len(lines)
         self._ends = np.cumsum(lengths, dtype=np.int64)  # a number for each byte would be 13 MB
 
     def find(self, text: str) -> NDArray[np.bool_]:
-        """Return, for each line, whether it contains *text*; every line contains an empty text."""
+        """Return a boolean for each indexed token: whether its name or symbol contains *text*.
+
+        All are true if *text* is empty.
+        """
         needle = searched(text)
         found = np.zeros(self._count, np.bool_)
         last = len(self._bytes) - len(needle)
@@ -134,7 +141,7 @@ class NameIndex:
 
 
 class AddressIndex:
-    """Finds addresses by their beginning.
+    """Finds the tokens whose address begins with a text.
 
     address_bytes   a row for each address, in ASCII, padded with 0
     """
@@ -143,9 +150,9 @@ class AddressIndex:
         self._address_bytes = address_bytes
 
     def find(self, text: str, *, in_any_case: bool = False) -> NDArray[np.bool_]:
-        """Return, for each address, whether it begins with *text*; base58 is case-sensitive.
+        """Return a boolean for each indexed address: whether it begins with *text*.
 
-        in_any_case   whether case is ignored
+        in_any_case   whether upper and lower case are equal, although they differ in base58
         """
         found = np.zeros(len(self._address_bytes), np.bool_)
         if not text.isascii() or len(text) > MINT_LENGTH_MAX:

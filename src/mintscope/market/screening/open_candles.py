@@ -1,7 +1,8 @@
-"""Wide candles while they were open, computed from narrower ones, and their indicators.
+"""The candles of wide timeframes as they were while they were open, and their indicators.
 
-At the end of a narrow candle, the wide candle around it consists of those of its narrow candles
-that have closed by then.  Indicators use this open candle and the wide candles closed before it.
+They are computed from narrower candles: at the end of a narrow candle, the open wide candle
+consists of the narrow ones in its span that have ended.  Indicators use this open candle and the
+wide candles before it.
 """
 
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from mintscope.market.series.series import (
 
 @dataclass(frozen=True, slots=True)
 class OpenCandles:
-    """The open candle of a wide timeframe at the end of each narrow candle.
+    """The wide candle that was open at the end of each narrow candle.
 
     Each narrow candle has a row.
 
@@ -64,15 +65,15 @@ class OpenCandles:
         return cls(series, closed, Candles(highs, lows, closes))
 
     def count(self) -> Floats:
-        """Return, by row, the number of wide candles since the first, the open one included."""
+        """Return, by row, the number of wide candles of the mint so far, the open one included."""
         count: Floats = (self.closed + 1.0 + self.series.closed).astype(np.float64)
         return count
 
     def averages(self, start: Start | None) -> Floats:
-        """Return, by row, the averages with the open candle; NaN: unknown.
+        """Return the averages of the open candle: EMAs of 9, 21, 50 and 200, RSI, and MACD.
 
-        The columns are the EMAs of 9, 21, 50 and 200, the RSI, and line, signal and histogram of
-        the MACD.
+        MACD has three columns: line, signal and histogram.  There is a row for each narrow candle;
+        unknown values are NaN.
 
         start   the candle from which averages are known; None: all are unknown
         """
@@ -90,7 +91,10 @@ class OpenCandles:
         return found
 
     def atr(self) -> Floats:
-        """Return, by row, the average true range of 14 candles; NaN: unknown."""
+        """Return the average true range of 14 candles, the last of which is the open one.
+
+        There is a value for each narrow candle; NaN: unknown.
+        """
         found = np.full(len(self.closed), np.nan)
         highs, lows, closes = (self._column(name) for name in ("high", "low", "close"))
         ranges = np.maximum(highs[1:], closes[:-1]) - np.minimum(lows[1:], closes[:-1])
@@ -110,7 +114,11 @@ class OpenCandles:
         return found
 
     def bollinger(self) -> Floats:
-        """Return, by row, the upper, middle and lower Bollinger band of 20 closes; NaN: unknown."""
+        """Return the upper, middle and lower Bollinger band of 20 closes.
+
+        There is a row for each narrow candle.  The last of the 20 closes is that of the open
+        candle.  NaN if there are fewer.
+        """
         found = np.full((len(self.closed), 3), np.nan)
         closes = self._column("close")
         held = BOLLINGER_CANDLES - 1
@@ -125,7 +133,11 @@ class OpenCandles:
         return found
 
     def fibonacci(self) -> Floats:
-        """Return, by row, swing high, swing low and retracements of 100 candles; NaN: unknown."""
+        """Return the high, the low and the retracements of the newest 100 candles.
+
+        There is a row for each narrow candle; the last of its 100 candles is the open one.  NaN:
+        unknown.
+        """
         is_known = (self.closed >= SWING - 1) | (self.series.closed == 0)
         highs = np.where(is_known, self.opens.highs, np.nan)
         lows = np.where(is_known, self.opens.lows, np.nan)
@@ -137,8 +149,8 @@ class OpenCandles:
     def _extreme(self, name: str, short: float) -> Floats:
         """Return, by row, the highest high or the lowest low of the 99 candles before the open one.
 
-        name    "high" or "low"
-        short   the value that replaces candles before the first one
+        name    whether it is the "high" or the "low"
+        short   the value that is used for candles before the first one
         """
         values = np.concatenate([np.full(SWING - 1, short), self._column(name)])
         windows = sliding_window_view(values, SWING - 1)

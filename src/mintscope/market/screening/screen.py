@@ -1,6 +1,6 @@
-"""Screening of the list by a condition.
+"""Searches the list of all tokens for those for which a condition is true.
 
-A page ends at a place, (value, key of the mint), and the next page continues after that place.
+The next page continues after the place at which a page ends: (value, key of the mint).
 
 NaN means that a value is unknown.  A comparison with NaN is neither true nor false; the same holds
 for the negation of such a comparison.  Only rows for which the whole condition is true are found.
@@ -28,7 +28,11 @@ Compare: TypeAlias = Callable[[Any, Any], Any]
 
 
 class Truth(NamedTuple):
-    """The rows for which a condition is true, and those for which it is false."""
+    """The result of a condition for each row of a token list; both are false where it is unknown.
+
+    is_true    whether the condition is true
+    is_false   whether the condition is false
+    """
 
     is_true: Bools
     is_false: Bools
@@ -56,9 +60,9 @@ COMPUTE: Final[Mapping[str, Compare]] = {
 
 
 def rows_where(condition: grammar.Condition, column: Column, count: int) -> Bools:
-    """Return, for each of *count* rows, whether *condition* is true.
+    """Return a boolean for each of *count* rows: whether *condition* is true.
 
-    column    returns, by row, the values of the field with a given name
+    column    returns the values of the field with a given name, by row
     """
     with np.errstate(all="ignore"):
         truth = _truth(condition, column)
@@ -107,10 +111,10 @@ Shown = float | int | str | None
 
 
 class Place(NamedTuple):
-    """The end of a page.
+    """The end of a page of tokens, after which the next page begins.
 
-    value   the value by which the last mint of the page is sorted; None: unknown
-    key     the key of this mint, see `listed.key_of`
+    value   the value by which the last token of the page is sorted; None: unknown
+    key     the key of this token, see `listed.key_of`
     """
 
     value: float | None
@@ -118,14 +122,14 @@ class Place(NamedTuple):
 
 
 class ScreenQuestion(NamedTuple):
-    """A query for one page of tokens.
+    """A query for a page of the tokens for which a condition is true.
 
-    condition   the condition that each token meets; None: all tokens
-    sort        the field to sort by
-    fields      the fields to return of each token
+    condition   the condition; None: all tokens are found
+    sort        the field by which the tokens are sorted
     is_rising   whether the least value comes first
+    fields      the fields whose values are returned for each token
     limit       the most tokens on the page
-    after       the end of the previous page; None: the first page
+    after       the end of the previous page; None: this is the first page
     """
 
     condition: grammar.Condition | None
@@ -137,7 +141,7 @@ class ScreenQuestion(NamedTuple):
 
 
 class ScreenTable(NamedTuple):
-    """The numbers of all tokens at one time.
+    """The numbers of all tokens at one time, which a condition compares.
 
     rows      the rows of the listed tokens
     keys      by row, the key that orders rows of equal values
@@ -150,12 +154,12 @@ class ScreenTable(NamedTuple):
 
 
 class FoundRows(NamedTuple):
-    """A page of the tokens for which the condition is true.
+    """A page of a screen: of the tokens for which a condition is true.
 
-    rows      the rows on the page, in order
-    values    the values of each row, in the order of the requested fields
+    rows      the numbers of the tokens' rows in the list, in the order of the page
+    values    for each of *rows*, the values of the fields that were requested
     matches   the number of tokens on all pages
-    after     the end of this page; None: it is the last one
+    after     the cursor for the next page; None: this is the last one
     """
 
     rows: Sequence[int]
@@ -165,7 +169,7 @@ class FoundRows(NamedTuple):
 
 
 def find_rows(table: ScreenTable, asked: ScreenQuestion) -> FoundRows:
-    """Return the page of *table* for the query *asked*.
+    """Return the page of tokens in *table* for the query *asked*.
 
     This takes some milliseconds and may run in any thread.
     """
@@ -188,7 +192,10 @@ def find_rows(table: ScreenTable, asked: ScreenQuestion) -> FoundRows:
 
 
 def _behind(table: ScreenTable, rows: Rows, values: Floats, asked: ScreenQuestion) -> Rows:
-    """Return the *rows* that come after the previous page."""
+    """Return those of *rows* that come after the end of the previous page.
+
+    values   the values by which tokens are sorted, by row of *table*
+    """
     after = asked.after
     if after is None:
         return rows
@@ -206,9 +213,11 @@ def _behind(table: ScreenTable, rows: Rows, values: Floats, asked: ScreenQuestio
 
 
 def _first(table: ScreenTable, rows: Rows, values: Floats, asked: ScreenQuestion) -> Rows:
-    """Return the first of *rows* in the sort order, at most one more than the page can have.
+    """Return those of *rows* that come first in the sort order, one more than a page can have.
 
     If there is one more, another page follows.
+
+    values   the values by which tokens are sorted, by row of *table*
     """
     of = values[rows] if asked.is_rising else -values[rows]
     # ~ reverses the order of unsigned integers; with a minus, 0 would stay the least.
@@ -217,9 +226,10 @@ def _first(table: ScreenTable, rows: Rows, values: Floats, asked: ScreenQuestion
 
 
 def least(values: Floats, keys: NDArray[np.uint64], count: int) -> Rows:
-    """Return the indices of the *count* least *values*, in order; equal values in order of *keys*.
+    """Return the indices of the *count* least *values*, in order.
 
-    Only the least values are sorted: there may be 100,000 values, many of them equal.
+    Equal values are in the order of their *keys*.  Only the least values are sorted: there may be
+    100,000 values, many of them equal.
     """
     at = np.arange(len(values))
     if len(values) > count:
@@ -251,9 +261,9 @@ IN_MICRO_USD: Final = {"volume_d1": "volume", "volume_h1": "h1_volume", "liquidi
 
 
 class ScreenColumns:
-    """A column for each of `grammar.FIELDS` as of one state of a list, computed when it is read.
+    """The values of each of `grammar.FIELDS` for all tokens of a list, computed when they are read.
 
-    NaN in a column means that the value is unknown.
+    NaN means that a value is unknown.
     """
 
     def __init__(  # noqa: PLR0913 - one argument for each source
@@ -266,12 +276,16 @@ class ScreenColumns:
         *,
         signers: Signers | None,
     ) -> None:
-        """Compute columns from *averages*, *of_day* and *rows*.
+        """Prepare to compute the values of fields for all rows of a token list.
 
-        rows     records of `columns.ROW`, which may change afterwards
-        known    columns that are already computed, by field
-        of_day   the columns volume (micro-USD), swaps and since, which do not change
-        signers  the signers of the last five minutes; None: not known yet
+        Each field is computed when it is first used.
+
+        rows       the records of the list, which may change afterwards
+        known      values that are already computed, by field
+        of_day     the columns volume (micro-USD), swaps and since, which do not change
+        averages   the indicators of all rows
+        now        the time of the list; None: nothing was folded yet
+        signers    the signers of the last five minutes; None: not known yet
         """
         self._now = float("nan") if now is None else float(now)
         self._found: dict[str, Floats] = dict(known)
@@ -283,7 +297,10 @@ class ScreenColumns:
         }
 
     def column(self, name: str) -> Floats:
-        """Return, by row, the values of *name*: a field, or a result of `grammar.before`."""
+        """Return the values of a field by row, or those of an earlier candle.
+
+        name   the name of a field, or a name that `grammar.before` returned
+        """
         if name in OF_OPEN or name in OF_RECENT:
             return self._averages.column(name)
         found = self._found.get(name)
@@ -318,10 +335,10 @@ class ScreenColumns:
                 return self._of_newest(kind, Timeframe(timeframe))
 
     def _of_newest(self, kind: str, timeframe: Timeframe) -> Floats:
-        """Return the field *kind* of *timeframe*, by row.
+        """Return a field of *timeframe* by row, including the open candle.
 
-        kind   "candles": their number; or a key of `grammar.FIBONACCI`: how far the price is from
-               that level, as a fraction of the level
+        kind   "candles": the number of candles; or a key of `grammar.FIBONACCI`: how far the price
+               is from that level, as a fraction of the level
         """
         if kind == "candles":
             counts = self._averages.counts[:, TIMEFRAMES.index(timeframe)]
@@ -338,7 +355,7 @@ class ScreenColumns:
         return distinct_signers(self._signers, count)
 
     def _confidence(self) -> Floats:
-        """Return, by row, the confidence of the price, as its number in LEVELS."""
+        """Return the confidence of each row's price, as a number from `grammar.LEVELS`."""
         depth = self._taken["depth"]
         at = self._taken["set_at"]
         is_sure = self._taken["is_agreed"] & (at - self._taken["set_since"] >= YOUNG_S)

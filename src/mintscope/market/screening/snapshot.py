@@ -1,6 +1,6 @@
-"""Ports of the token list: its reads of the market, and the store of its snapshots.
+"""Interfaces through which the token list reads the market, and stores its snapshots.
 
-A list contains the trades of final slots only, so none of them is ever retracted.
+The list includes trades of final slots only, so none of them is ever retracted.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from mintscope.market.timeframe import Timeframe
 
 
 class FoldedTo(NamedTuple):
-    """The newest log event that was folded: added to the stored candles, after its slot was final.
+    """A position in the log: its newest event that has been folded.
 
     slot, time   the slot of the event and its effective time; None if nothing was folded yet
     """
@@ -25,8 +25,9 @@ class FoldedTo(NamedTuple):
 
 
 class PartVolume(NamedTuple):
-    """The trades of a mint in part *number* of the span D1.
+    """The trades of a mint in one part of a day, added up.
 
+    number   the number of the part, counted from 1970
     volume   in micro-USD
     swaps    the number of swaps that have a price
     close    the newest price; None: there is no price
@@ -41,8 +42,9 @@ class PartVolume(NamedTuple):
 class MinuteVolume(NamedTuple):
     """The trades of a mint in the minute that begins at *minute*.
 
-    volume, bought   the volume in micro-USD, and the bought part of it
-    close            the newest price; None: there is no price
+    volume   the volume in micro-USD
+    bought   the part of the volume that was bought
+    close    the newest price; None: there is no price
     """
 
     minute: UnixS
@@ -52,7 +54,7 @@ class MinuteVolume(NamedTuple):
 
 
 class RecentCandles(NamedTuple):
-    """Closed candles of one timeframe, up to the newest.
+    """The newest closed candles of one timeframe of a mint.
 
     closed   the number of candles before these, from a waypoint; 0 if there is no waypoint
     acc      the accumulators before these candles: floats of 64 bits, little-endian
@@ -65,15 +67,15 @@ class RecentCandles(NamedTuple):
 
 
 class MintAsFolded(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A tracked mint as of the newest folded slot.
+    """A tracked mint with its stored data, as of the newest folded slot.
 
     since      the time from which its swaps count; None: from the first slot on
     state      the stored accumulators; None before its first swap
-    facts      its newest facts from a node; None if they were not read
-    before     the newest prices from before the spans M5, H1 and D1; None: there is no price
+    facts      its newest facts from a node, such as its name; None if they were not read
+    before     the newest prices from before the last five minutes, hour and day; None: no price
     first_usd  the open of the first stored minute that was not imported; None: no such minute
-    minutes    the minutes of H1 with trades, oldest first
-    parts      the parts of D1 with trades, oldest first
+    minutes    the minutes of the last hour with trades, oldest first
+    parts      the parts of the last day with trades, oldest first
     standing   its pools, packed by `standings.pack`; None before its first priced swap
     recent     its newest closed candles by timeframe: at least `kernels.AGES`, or all
     newest     high, low and close of its newest closed candles by timeframe, oldest first, as
@@ -96,10 +98,10 @@ class MintAsFolded(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class MintPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Some mints, read from one snapshot of the database.
+    """A part of the stored mints, read in one transaction.
 
-    folded   the newest folded event in this snapshot
-    last     the argument *after* with which `ListReader.mints` returns the next page
+    folded   the newest event whose swaps were in the stored candles at that time
+    last     the value for *after* with which `ListReader.mints` returns the next part
     """
 
     folded: FoldedTo
@@ -108,9 +110,10 @@ class MintPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MintTrades(NamedTuple):
-    """Trades of a mint in one slot.
+    """The trades of a mint in one slot, added up.
 
-    volume, bought        the volume in micro-USD, and the bought part of it
+    volume                in micro-USD
+    bought                the part of it that was bought
     swaps                 the number of priced swaps
     price_usd, price_sol  the newest price
     first_usd             the first price
@@ -133,14 +136,18 @@ class MintTrades(NamedTuple):
 
 
 class SlotTrades(NamedTuple):
-    """A folded slot, with one entry for each tracked mint that was traded in it."""
+    """The trades of tracked mints in one folded slot.
+
+    folded   the slot, with its event in the log
+    trades   one entry for each mint that was traded
+    """
 
     folded: FoldedTo
     trades: Sequence[MintTrades]
 
 
 class FactPlace(NamedTuple):
-    """The position up to which stored facts of mints were read."""
+    """The position up to which facts of mints, such as names, were read from the store."""
 
     read_at_ms: UnixMs
     mint: Mint
@@ -153,53 +160,57 @@ class ListReader(Protocol):
     """
 
     async def folded(self) -> tuple[FoldedTo, int]:
-        """Return (the newest folded event, number of the newest event of the log)."""
+        """Return the newest folded event, and the position of the newest event of the log."""
 
     async def mints(self, after: int, limit: int) -> MintPage:
-        """Return the next page of tracked mints, at most *limit*.
+        """Return a page of up to *limit* tracked mints with their stored data.
 
         A page without mints means that there are no more.
 
-        after   the `MintPage.last` of the previous page; 0: the first page
+        after   the field `last` of the previous page; 0: the first page
         """
 
     async def some(self, mints: Sequence[Mint]) -> MintPage:
-        """Return those of *mints* that are tracked."""
+        """Return the stored data of *mints*; those that are not tracked are left out."""
 
     async def trades(self, after_seq: int, until_seq: int, limit: int) -> Sequence[SlotTrades]:
-        """Return the trades of the first slots whose events are after *after_seq*, in order.
+        """Return the trades in the log after position *after_seq*, slot by slot, oldest first.
 
-        until_seq   the last event that may be returned; it must be folded
-        limit       the number of trades after which no further slot is returned
+        until_seq   the last log event to read; it must be folded
+        limit       no further slot is returned once there are this many trades
 
         Raises LogTrimmed if the first of the slots is no longer stored.
         """
 
     async def tracked(self, after_seq: int, until_seq: int) -> Sequence[Mint]:
-        """Return each mint that was tracked or untracked after *after_seq*, up to *until_seq*.
+        """Return the mints that began or ceased to be tracked in the events of a part of the log.
 
-        Each mint is returned once.  Raises LogTrimmed if the first of these events is no longer
-        stored.
+        The part begins after position *after_seq* and ends with *until_seq*.  Each mint is returned
+        once. Raises LogTrimmed if the first of these events is no longer stored.
         """
 
     async def facts_after(
         self, place: FactPlace, limit: int
     ) -> Sequence[tuple[FactPlace, MintFacts]]:
-        """Return the facts of tracked mints that were read after *place*, oldest first.
+        """Return up to *limit* facts of tracked mints that were read from a node after *place*.
 
-        At most *limit* are returned, each with its position.
+        They are in the order in which they were read, each with its own place.
         """
 
     async def facts_of(self, mint: Mint) -> MintFacts | None:
-        """Return the stored facts of *mint*, if any.  Raises TokenNotFound if it is not tracked."""
+        """Return the stored facts of *mint*, such as its name and supply; None if none are stored.
+
+        Raises TokenNotFound if it is not tracked.
+        """
 
 
 class SnapshotMark(NamedTuple):
-    """A complete snapshot of a list.
+    """Describes a complete stored snapshot of the token list.
 
-    number       the number of the snapshot; newer snapshots have larger numbers
-    form         the format of its pieces
-    folded_seq   the newest event in the list
+    number        the number of the snapshot; newer snapshots have larger numbers
+    form          the format of its pieces
+    folded_seq    the newest log event that the list includes
+    piece_count   the number of its pieces
     """
 
     number: int
@@ -209,37 +220,49 @@ class SnapshotMark(NamedTuple):
 
 
 class ListSnapshots(Protocol):
-    """Stores snapshots, so that a starting process need not load all mints.
+    """Stores snapshots of the token list, so that a starting process need not load all mints.
 
-    Any process may store a snapshot, one process at a time.
-    Every method raises ServiceUnavailable if the store does not answer.
+    Any process may store a snapshot, one process at a time.  Every method raises ServiceUnavailable
+    if the store does not answer.
     """
 
     async def newest(self, form: str) -> SnapshotMark | None:
-        """Return the newest complete snapshot of *form*; None if no snapshot is complete."""
+        """Return the newest complete snapshot of the format *form*; None if there is none."""
 
     async def is_due(self, form: str, mints_min: int) -> bool:
-        """Return whether a new snapshot of *form* is needed.
+        """Return whether a new snapshot of the format *form* is needed.
 
-        True if the newest snapshot of *form* is in the oldest third of the log, which may soon be
-        deleted, or if there is no snapshot; always False while fewer than *mints_min* mints are
-        tracked, or nothing was folded.
+        True if the newest one is in the oldest third of the log, which may soon be deleted, or if
+        there is none; always False while fewer than *mints_min* mints are tracked, or nothing was
+        folded.
         """
 
     async def piece(self, number: int, place: int) -> bytes | None:
-        """Return piece *place*, from 0 on, of a snapshot; None if it is no longer stored."""
+        """Return the piece at index *place* of a stored snapshot; None if it was replaced.
+
+        number   the number of the snapshot
+        """
 
     async def begin(self, now: UnixMs) -> int | None:
-        """Begin a snapshot and return its number, or None while another process stores one."""
+        """Begin a snapshot at the time *now* and return its number.
+
+        None while another process stores one.
+        """
 
     async def add(self, number: int, place: int, piece: bytes) -> None:
-        """Store piece *place* of snapshot *number*, which `begin` returned."""
+        """Store a piece of a snapshot of the token list.
+
+        number   the number of the snapshot, which `begin` has returned
+        place    the index of the piece in the snapshot
+        """
 
     async def end(self, mark: SnapshotMark) -> None:
-        """Make the snapshot of *mark* the newest, and delete older snapshots of the same form.
+        """Make a stored snapshot the newest one, and delete older snapshots of the same format.
 
-        Snapshots of other forms are stored for a day, because other versions read them.
+        Snapshots of other formats are kept for a day, because other versions read them.
+
+        mark   describes the snapshot, of which all pieces are stored
         """
 
     async def close(self) -> None:
-        """Close the store."""
+        """Close the database in which snapshots are stored."""

@@ -204,13 +204,13 @@ _facts: Final = msgspec.json.Decoder(MintFacts)
 
 
 class SqlListReader:
-    """Implements ListReader; `close` it when done."""
+    """Reads the data of the token list from SQL; call `close` when done."""
 
     def __init__(self, access: AccessInThreads[Database]) -> None:
         self._reading = MarketReading(access, timeout_s=READ_TIMEOUT_S)
 
     async def folded(self) -> tuple[FoldedTo, int]:
-        """Return (the newest folded event, number of the newest event of the log)."""
+        """Return the newest folded event, and the position of the newest event of the log."""
 
         def read(db: Database) -> tuple[FoldedTo, int]:
             *folded, newest, _ = db.execute(FOLDED).get
@@ -219,9 +219,9 @@ class SqlListReader:
         return await self._reading.in_snapshot(read)
 
     async def mints(self, after: int, limit: int) -> MintPage:
-        """Return the next page of tracked mints, at most *limit*.
+        """Return a page of up to *limit* tracked mints with their stored data.
 
-        after   the `MintPage.last` of the previous page; 0: the first page
+        after   the field `last` of the previous page; 0: the first page
         """
 
         def read(db: Database) -> MintPage:
@@ -232,7 +232,7 @@ class SqlListReader:
         return await self._reading.in_snapshot(read)
 
     async def some(self, mints: Sequence[Mint]) -> MintPage:
-        """Return those of *mints* that are tracked."""
+        """Return the stored data of *mints*; those that are not tracked are left out."""
 
         def read(db: Database) -> MintPage:
             numbers = [db.execute(NUMBER, (mint,)).get for mint in mints]
@@ -243,15 +243,20 @@ class SqlListReader:
         return await self._reading.in_snapshot(read)
 
     async def trades(self, after_seq: int, until_seq: int, limit: int) -> Sequence[SlotTrades]:
-        """Return the trades of the first slots whose events are after *after_seq*, in order.
+        """Return the trades in the log after position *after_seq*, slot by slot, oldest first.
 
-        until_seq   the last event that may be returned; it must be folded
-        limit       the number of trades after which no further slot is returned
+        until_seq   the last log event to read; it must be folded
+        limit       no further slot is returned once there are this many trades
+
+        Raises LogTrimmed if the first of the slots is no longer stored.
         """
         return await self._reading.in_snapshot(lambda db: _trades(db, after_seq, until_seq, limit))
 
     async def tracked(self, after_seq: int, until_seq: int) -> Sequence[Mint]:
-        """Return each mint that was tracked or untracked after *after_seq*, up to *until_seq*."""
+        """Return the mints that began or ceased to be tracked in the events of a part of the log.
+
+        The part begins after position *after_seq* and ends with *until_seq*.
+        """
 
         def read(db: Database) -> Sequence[Mint]:
             _expect_kept(db, after_seq)
@@ -263,16 +268,19 @@ class SqlListReader:
     async def facts_after(
         self, place: FactPlace, limit: int
     ) -> Sequence[tuple[FactPlace, MintFacts]]:
-        """Return the facts of tracked mints that were read after *place*, oldest first.
+        """Return up to *limit* facts of tracked mints that were read from a node after *place*.
 
-        At most *limit* are returned, each with its position.
+        They are in the order in which they were read, each with its own place.
         """
         values = {"at": place.read_at_ms, "mint": place.mint, "limit": limit}
         rows = await self._reading.in_snapshot(lambda db: list(db.execute(FACTS, values)))
         return [(FactPlace(at, Mint(mint)), _facts.decode(kept)) for at, mint, kept in rows]
 
     async def facts_of(self, mint: Mint) -> MintFacts | None:
-        """Return the stored facts of *mint*, if any.  Raises TokenNotFound if it is not tracked."""
+        """Return the stored facts of *mint*, such as its name and supply; None if none are stored.
+
+        Raises TokenNotFound if it is not tracked.
+        """
         found = await self._reading.in_snapshot(lambda db: db.execute(FACTS_OF, (mint,)).fetchone())
         if found is None:
             raise TokenNotFound(f"This service does not track {mint}.")
@@ -290,7 +298,7 @@ def _folded(db: Database) -> FoldedTo:
 
 
 def _mints(db: Database, first: int, last: int) -> list[MintAsFolded]:
-    """Return the tracked mints whose ids in the table `mint` are from *first* to *last*."""
+    """Return the stored data of the tracked mints whose ids are from *first* to *last*."""
     now = _folded(db).time or UnixS(0)
     numbers: dict[str, int] = {"first": first, "last": last}
     moments: dict[str, int] = {"five": M5.start(now), "hour": H1.start(now), "day": D1.start(now)}
@@ -325,9 +333,9 @@ def _mints(db: Database, first: int, last: int) -> list[MintAsFolded]:
 def _recent(
     db: Database, numbers: Mapping[str, int]
 ) -> Mapping[int, dict[Timeframe, RecentCandles]]:
-    """Return the closes of the newest closed candles, by the id of the mint and by timeframe.
+    """Return the closing prices of the newest closed candles, by mint id and timeframe.
 
-    numbers   the ids `first` and `last`, as in `_mints`
+    numbers   the least and the greatest id of a mint to read: `first` and `last`
     """
     found: dict[int, dict[Timeframe, RecentCandles]] = defaultdict(dict)
     for timeframe in TIMEFRAMES:
@@ -340,9 +348,9 @@ def _recent(
 
 
 def _newest(db: Database, numbers: Mapping[str, int]) -> Mapping[int, dict[Timeframe, bytes]]:
-    """Return high, low and close of the newest closed candles, by id of the mint and timeframe.
+    """Return high, low and close of the newest closed candles, packed, by mint id and timeframe.
 
-    numbers   the ids `first` and `last`, as in `_mints`
+    numbers   the least and the greatest id of a mint to read: `first` and `last`
     """
     found: dict[int, dict[Timeframe, bytes]] = defaultdict(dict)
     for timeframe in TIMEFRAMES:
@@ -450,34 +458,45 @@ DELETE FROM list_snapshot
 
 
 class SqlListSnapshots:
-    """Implements ListSnapshots; `close` it when done."""
+    """Stores snapshots of the token list in SQL; call `close` when done."""
 
     def __init__(
         self, reading: AccessInThreads[Database], writing: AccessInThreads[Database]
     ) -> None:
-        """Read with *reading*; write with *writing*, which connects on first use."""
+        """Read snapshots with *reading*; write them with *writing*, which connects on first use."""
         self._reading = MarketReading(reading, timeout_s=WRITE_TIMEOUT_S)
         self._writing = MarketReading(writing, timeout_s=WRITE_TIMEOUT_S)
 
     async def newest(self, form: str) -> SnapshotMark | None:
-        """Return the newest complete snapshot of *form*; None if no snapshot is complete."""
+        """Return the newest complete snapshot of the format *form*; None if there is none."""
         found = await self._reading.run(lambda db: db.execute(NEWEST, (form,)).fetchone())
         return None if found is None else SnapshotMark(*found)
 
     async def is_due(self, form: str, mints_min: int) -> bool:
-        """Return whether a new snapshot of *form* is needed, see `ListSnapshots.is_due`."""
+        """Return whether a new snapshot of the format *form* is needed.
+
+        True if the newest one is in the oldest third of the log, which may soon be deleted, or if
+        there is none; always False while fewer than *mints_min* mints are tracked, or nothing was
+        folded.
+        """
         values = {"form": form, "mints_min": mints_min}
         return bool(await self._reading.run(lambda db: db.execute(DUE, values).get))
 
     async def piece(self, number: int, place: int) -> bytes | None:
-        """Return piece *place*, from 0 on, of a snapshot; None if it is no longer stored."""
+        """Return the piece at index *place* of a stored snapshot; None if it was replaced.
+
+        number   the number of the snapshot
+        """
         found: bytes | None = await self._reading.run(
             lambda db: db.execute(PIECE, (number, place)).get
         )
         return found
 
     async def begin(self, now: UnixMs) -> int | None:
-        """Begin a snapshot and return its number, or None while another process stores one."""
+        """Begin a snapshot at the time *now* and return its number.
+
+        None while another process stores one.
+        """
 
         def begin(db: Database) -> int | None:
             with db.transaction(beside=True):
@@ -491,7 +510,11 @@ class SqlListSnapshots:
         return await self._writing.run(begin)
 
     async def add(self, number: int, place: int, piece: bytes) -> None:
-        """Store piece *place* of snapshot *number*, which `begin` returned."""
+        """Store a piece of a snapshot of the token list.
+
+        number   the number of the snapshot, which `begin` has returned
+        place    the index of the piece in the snapshot
+        """
 
         def add(db: Database) -> None:
             with db.transaction(beside=True):
@@ -500,9 +523,11 @@ class SqlListSnapshots:
         await self._writing.run(add)
 
     async def end(self, mark: SnapshotMark) -> None:
-        """Make the snapshot of *mark* the newest, and delete older snapshots of the same form.
+        """Make a stored snapshot the newest one, and delete older snapshots of the same format.
 
-        Older snapshots of other forms are stored for a day, because other versions read them.
+        Older snapshots of other formats are kept for a day, because other versions read them.
+
+        mark   describes the snapshot, of which all pieces are stored
         """
 
         def end(db: Database) -> None:

@@ -59,7 +59,10 @@ CLOSE: Final = 3
 
 
 class KeptRows(msgspec.Struct, frozen=True, array_like=True):
-    """Some rows of a list in a snapshot; numbers have the same bytes as in memory."""
+    """Some rows of the token list, as stored in a snapshot.
+
+    numbers, averages, folds   the bytes of the arrays that hold these data in memory
+    """
 
     numbers: bytes
     averages: list[bytes]
@@ -70,14 +73,17 @@ class KeptRows(msgspec.Struct, frozen=True, array_like=True):
 
 
 class TokenList:
-    """The listed mints, as of one folded slot.
+    """The list of all tracked mints, updated with each folded slot.
 
-    folded    the newest folded slot in the list
-    columns   the columns of numbers, such as prices and volumes, with one row for each mint
+    folded    the newest log event that is in the list
+    columns   their numbers, such as prices and volumes, with one row for each mint
     """
 
     def __init__(self, folded: FoldedTo, keep: ListMemory = IN_MEMORY) -> None:
-        """Start at *folded* without mints; *keep* stores the large parts of the list."""
+        """Begin an empty list as of the log event *folded*.
+
+        keep   stores the large parts of the list, in memory or in files
+        """
         self.folded = folded
         self.columns = ListColumns(folded.time or UnixS(0), keep)
         self._rows: dict[Mint, int] = {}
@@ -97,7 +103,10 @@ class TokenList:
         self._gone: deque[tuple[int, int]] = deque()
 
     def seed(self, page: MintPage) -> None:
-        """Add the mints of *page*, whose slot must be that of this list; reload listed mints."""
+        """Add the mints of *page* to the list; those that are listed already are replaced.
+
+        *page* must be as of the same slot as this list.
+        """
         assert page.folded == self.folded, f"expected {self.folded}, was {page.folded}"
         traded = [one for one in page.mints if one.state is not None]
         states = _states_of(traded)
@@ -115,7 +124,7 @@ class TokenList:
             self.columns.add_minutes(number, PartChunk(at, closes, volumes, bought=bought))
 
     def drop(self, mint: Mint) -> None:
-        """Remove *mint* from the list."""
+        """Remove *mint* from the list of tokens."""
         row = self._rows.pop(mint, None)
         if row is not None:
             self._keys = None
@@ -128,7 +137,7 @@ class TokenList:
             self._folds[row] = 0
 
     def apply(self, slots: Iterable[SlotTrades]) -> None:
-        """Add the trades of *slots*, the next folded slots."""
+        """Add the trades of *slots* to the list: the next folded slots, in order."""
         find = self._rows.get
         for slot in slots:
             numbers = np.array([find(trade.mint, -1) for trade in slot.trades], np.int32)
@@ -140,7 +149,7 @@ class TokenList:
             self.folded = slot.folded
 
     def describe(self, mint: Mint, facts: MintFacts) -> None:
-        """Replace the facts of *mint* with *facts*, if it is listed."""
+        """Replace the facts of *mint*, such as its name, with *facts*, if it is in the list."""
         row = self._rows.get(mint)
         if row is not None:
             old = self._mints[row]
@@ -148,9 +157,10 @@ class TokenList:
             self._describe([row], [ListedMint.of(mint, old.since, facts)], [facts])
 
     def lost(self, limit: int) -> list[Mint]:
-        """Return up to *limit* mints whose swing is unknown until `recall` gets their candles.
+        """Return up to *limit* mints of which a swing (the high and low of 100 candles) is unknown.
 
-        Successive calls return different mints, until each was returned once.
+        It stays unknown until `recall` replaces their candles.  Successive calls return different
+        mints, until each was returned once.
         """
         rows = self.columns.averages.lost_rows()
         behind = int(
@@ -161,13 +171,19 @@ class TokenList:
         return [one.mint for row in found if (one := self._mints[row]) is not None]
 
     def recall(self, page: MintPage) -> None:
-        """Replace the newest candles of the listed mints in *page*, as of the slot of this list."""
+        """Replace the stored newest candles of the mints in *page* that are in this list.
+
+        *page* must be as of the same slot as this list.
+        """
         assert page.folded == self.folded, f"expected {self.folded}, was {page.folded}"
         found = [one for one in page.mints if one.mint in self._rows and one.state is not None]
         self._load(found, _states_of(found))
 
     def listed(self) -> ListedTokens:
-        """Return the current state for readers; do not change this list while the method runs."""
+        """Return the list as it is now, for readers.
+
+        It does not change afterwards.  This list must not change while the method runs.
+        """
         mints = list(self._mints)
         columns = self.columns
         if self._names is None:
@@ -194,7 +210,7 @@ class TokenList:
         )
 
     def __len__(self) -> int:
-        """Return the number of listed mints."""
+        """Return the number of mints in the list."""
         return len(self._rows)
 
     @property
@@ -203,11 +219,14 @@ class TokenList:
         return len(self._mints)
 
     def gone_rows(self) -> list[tuple[int, int]]:
-        """Return for each unused row of a removed mint: (part of D1 of the removal, row)."""
+        """Return the rows of removed mints that no other mint uses yet.
+
+        Each is (number of the part of the day in which the mint was removed, row).
+        """
         return list(self._gone)
 
     def kept_rows(self, first: int, last: int) -> KeptRows:
-        """Return the rows from number *first* up to but not including *last*, for a snapshot."""
+        """Return the rows from number *first* to *last* - 1 as they are stored in a snapshot."""
         # Otherwise `_stand` runs only in `listed`, and the bytes would lack newer bases.
         self._stand(self.columns.rows)
         return KeptRows(
@@ -220,13 +239,19 @@ class TokenList:
         )
 
     def expect_rows(self, count: int, gone: Iterable[tuple[int, int]]) -> None:
-        """Make room for *count* rows, of which *gone* belong to removed mints."""
+        """Make room for *count* rows from a snapshot.
+
+        gone   the rows of removed mints among them, as `gone_rows` returned them
+        """
         # Room for all rows at once: growing piece by piece would copy the first rows many times.
         self._make_room(count)
         self._gone.extend(gone)
 
     def restore_rows(self, first: int, kept: KeptRows) -> None:
-        """Append the rows *kept*.  Raises ValueError if *first* is not the next row."""
+        """Append *kept*, rows from a snapshot.
+
+        first   the number of the first of them; ValueError is raised if it is not the next row
+        """
         if first != self.row_count:
             raise ValueError(f"expected row {self.row_count}, was {first}")
         last = first + len(kept.mints)
@@ -248,7 +273,7 @@ class TokenList:
         self._names = None
 
     def _start(self, mints: Sequence[MintAsFolded], firsts: Mapping[Mint, UnixS]) -> list[int]:
-        """Add a row for each of *mints*, without the data of their states; return the row numbers.
+        """Add a row for each of *mints*, without the data of its state; return the row numbers.
 
         firsts   the start of the first minute of each mint that has a candle
         """
@@ -279,7 +304,10 @@ class TokenList:
         return rows
 
     def _read(self, traded: Sequence[MintAsFolded], states: Any) -> None:
-        """Store the candle counts, times and newest prices in *states*, the states of *traded*."""
+        """Store the candle counts, start times and newest prices of the mints in *traded*.
+
+        states   the decoded fold states of these mints, in the same order
+        """
         at = np.array([self._rows[one.mint] for one in traded], np.int32)
         self.columns.note_read(at)
         rows = self.columns.rows
@@ -293,7 +321,10 @@ class TokenList:
         rows["sol"][at] = states["price_sol"][is_priced]
 
     def _load(self, traded: Sequence[MintAsFolded], states: Any) -> None:
-        """Store the newest candles of *traded*, whose states are *states*."""
+        """Store the newest candles of the mints in *traded* in their rows.
+
+        states   the decoded fold states of these mints, in the same order
+        """
         if not traded:
             return
         frames = states["frames"]
@@ -313,7 +344,7 @@ class TokenList:
         self.columns.averages.load(at, recents, frames["prices"][:, :, HIGH_AND_LOW])
 
     def _stand(self, rows: Any) -> None:
-        """Write the basis of the price to the *rows* whose pools changed since the last call."""
+        """Store on which pools prices are based, in *rows* whose pools changed since last time."""
         for row in self._restood:
             basis = basis_of(self._standings[row])
             if basis is not None:
@@ -325,7 +356,7 @@ class TokenList:
         self._restood.clear()
 
     def _take_row(self) -> int:
-        """Return the number of an unused row, for which there must be room."""
+        """Return the number of an unused row; add a row if there is none."""
         if self._gone and self._gone[0][0] + D1.parts < self.columns.part:
             row = self._gone.popleft()[1]
             self.columns.start_row(row)
@@ -347,7 +378,11 @@ class TokenList:
     def _describe(
         self, rows: Sequence[int], listed: Sequence[ListedMint], facts: Sequence[MintFacts | None]
     ) -> None:
-        """Store *listed*, the mints of *rows*, and their supplies, which are in *facts*."""
+        """Store the name, the symbol and the supply of the mints in *rows*.
+
+        listed   these mints, in the order of *rows*
+        facts    their facts, which have the supplies; None: unknown
+        """
         for row, mint, known in zip(rows, listed, facts, strict=True):
             self._mints[row] = mint
             self._put_line(row, search_line(mint.name, mint.symbol))
@@ -360,7 +395,7 @@ class TokenList:
         self._folds[rows] = np.array(folds, np.int64).reshape(-1, 2)
 
     def _let_go(self) -> None:
-        """Copy `_folds` and `_address_bytes` before a change, if a list in use shares them."""
+        """Copy `_folds` and `_address_bytes` before a change if a list for readers uses them."""
         if self._is_shown:
             self._folds = self._folds.copy()
             self._address_bytes = self._address_bytes.copy()
@@ -373,18 +408,21 @@ class TokenList:
 
 
 def _address_bytes(addresses: Iterable[str]) -> Any:
-    """Return the characters of each of *addresses*, filled with zeros up to MINT_LENGTH_MAX."""
+    """Return the ASCII characters of each of *addresses* as a row, padded with zeros."""
     padded = b"".join(each.encode().ljust(MINT_LENGTH_MAX, b"\0") for each in addresses)
     return np.frombuffer(padded, np.uint8).reshape(-1, MINT_LENGTH_MAX)
 
 
 def _states_of(traded: Sequence[MintAsFolded]) -> Any:
-    """Return the states of *traded* as records of `engine.fold.STATE`."""
+    """Return the stored fold states of *traded* as an array of STATE records."""
     return read_states([one.state for one in traded if one.state is not None])
 
 
 def _firsts(traded: Sequence[MintAsFolded], states: Any) -> dict[Mint, UnixS]:
-    """Return the start of the first minute of each mint in *traded* that has a candle."""
+    """Return, for each mint in *traded* with a candle, the start of its first minute.
+
+    states   the decoded fold states of these mints, in the same order
+    """
     is_priced = (states["frames"]["count"][:, M1] > 0).tolist()
     firsts = zip(traded, states["first"].tolist(), is_priced, strict=True)
     return {one.mint: UnixS(first) for one, first, has_candle in firsts if has_candle}
@@ -393,11 +431,12 @@ def _firsts(traded: Sequence[MintAsFolded], states: Any) -> dict[Mint, UnixS]:
 def _by_number(
     rows: Sequence[int], traded: Sequence[Sequence[PartVolume | MinuteVolume]], part_s: int
 ) -> dict[int, tuple[Any, ...]]:
-    """Return *traded*, the trades of each of *rows*, by the number of their part of time.
+    """Return the trades in *traded* by the number of the part of time in which they were made.
 
     The trades of a part are four columns: the rows, the volumes, the numbers of swaps or the bought
     volumes, and the closes.
 
+    traded   the trades of each of *rows*
     part_s   the divisor by which the first field of a trade becomes the number of its part: 1 if
              this field is the number, otherwise the length of a part in seconds
     """
@@ -424,7 +463,7 @@ LEVEL: Final = 1  # of zlib: the fastest
 
 
 class NotASnapshot(Exception):
-    """The pieces of a snapshot do not form a complete list of this format."""
+    """The pieces of a stored snapshot do not form a whole list in the current format."""
 
 
 class Head(msgspec.Struct, frozen=True, array_like=True, tag="head"):
@@ -444,14 +483,14 @@ class Head(msgspec.Struct, frozen=True, array_like=True, tag="head"):
 
 
 class Rows(msgspec.Struct, frozen=True, array_like=True, tag="rows"):
-    """Rows of a snapshot, from number *first* on."""
+    """Some rows of the token list in a stored snapshot, from number *first* on."""
 
     first: int
     rows: KeptRows
 
 
 class Chunk(msgspec.Struct, frozen=True, array_like=True, tag="chunk"):
-    """The trades of a closed part in a snapshot: a `PartChunk` of D1, or of a minute."""
+    """The trades of a part of time in a stored snapshot: of a part of a day, or of a minute."""
 
     of_day: bool
     number: int
@@ -469,7 +508,11 @@ _decode: Final = msgspec.msgpack.Decoder(list[Part]).decode
 
 
 def pieces(tokens: TokenList, tracked_seq: int, facts: FactPlace) -> Iterator[bytes]:
-    """Yield the pieces of a snapshot of *tokens*, which must not change before the last piece."""
+    """Yield the pieces of a snapshot of *tokens*, which must not change before the last one.
+
+    tracked_seq   the log event up to which tracked and untracked mints were read
+    facts         the position up to which facts of mints were read
+    """
     waiting: list[msgspec.Raw] = []
     size = 0
     for part in _snapshot_parts(tokens, tracked_seq, facts):
@@ -496,19 +539,23 @@ def _snapshot_parts(tokens: TokenList, tracked_seq: int, facts: FactPlace) -> It
 
 
 class Restoring:
-    """Restores a list from the pieces of its snapshot, which must be added in order.
+    """Restores a token list from the pieces of its snapshot, which must be added in order.
 
     The methods `add` and `whole` raise NotASnapshot if the pieces do not form a list.
     """
 
     def __init__(self, keep: ListMemory = IN_MEMORY) -> None:
-        """Store the large parts of the list in *keep*."""
+        """Restore a list whose large parts are stored by *keep*, in memory or in files."""
         self._keep = keep
         self._head: Head | None = None
         self._tokens: TokenList | None = None
 
     def add(self, piece: bytes) -> None:
-        """Add the next piece; this takes some milliseconds and may run in any thread."""
+        """Add the rows in *piece*, the next piece of a stored snapshot.
+
+        This takes some milliseconds and may run in any thread.  Raises NotASnapshot if it cannot be
+        read.
+        """
         try:
             for part in _decode(zlib.decompress(piece)):
                 self._add(part)
@@ -516,7 +563,10 @@ class Restoring:
             raise NotASnapshot(f"expected a piece of a list; {cause}") from cause
 
     def whole(self) -> tuple[TokenList, Head]:
-        """Return the list, and the `Head` with the positions from which to continue."""
+        """Return the restored list, and the positions from which to continue to read the store.
+
+        Raises NotASnapshot if rows are missing.
+        """
         if self._head is None or self._tokens is None:
             raise NotASnapshot("expected the pieces of a list, were none")
         if self._tokens.row_count != self._head.rows:

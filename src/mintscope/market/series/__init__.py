@@ -1,1 +1,1 @@
-"""Candles, indicators, swaps, pools and traders over time."""
+"""Answers about one token over time: candles, indicators, swaps, pools and traders."""

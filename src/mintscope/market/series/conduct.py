@@ -27,9 +27,13 @@ FIRST_BUYERS_MAX: Final = 20
 
 
 class Shares(NamedTuple):
-    """The shares of the traded USD in round trips, in sandwiches, and by traders in each slot.
+    """The shares, from 0 to 1, of a token's traded USD that three kinds of trades make up.
 
-    Each share is from 0 to 1; None: there are no trades, or too few slots for *each_slot*.
+    round_trips   bought and sold by one signer in one transaction
+    sandwiches    by a signer who traded just before and after another one
+    each_slot     by traders who trade in at least half of the slots; None: too few slots
+
+    All are None if there are no trades.
     """
 
     round_trips: float | None
@@ -38,8 +42,10 @@ class Shares(NamedTuple):
 
 
 class FirstBuyer(NamedTuple):
-    """The first purchase of a trader.
+    """The first purchase of a token by a trader.
 
+    trader   the start of the trader's address
+    at       the time of the purchase
     flow     micro-USD
     amount   the raw amount of the token
     """
@@ -51,11 +57,12 @@ class FirstBuyer(NamedTuple):
 
 
 class Launch(NamedTuple):
-    """Purchases in the first slots: the number of buyers, and raw amounts of the token.
+    """The purchases of a token in the first slots in which it was traded.
 
-    bought   the amount bought in these slots
-    held     the sum of the amounts that these buyers still have: for each, the amount bought minus
-             the amount sold in all stored swaps, at least 0
+    buyers   the number of buyers
+    bought   the raw amount of the token bought in these slots
+    held     the sum of the raw amounts that these buyers still have: for each, the amount bought
+             minus the amount sold in all stored swaps, at least 0
     """
 
     buyers: int
@@ -64,9 +71,11 @@ class Launch(NamedTuple):
 
 
 def shares_of(swaps: Sequence[LoggedSwap]) -> Shares:
-    """Return the shares of *swaps*, which are newest first.
+    """Return the shares of the USD of *swaps* in round trips and sandwiches; see `Shares`.
 
     Swaps without a logged signer are left out.
+
+    swaps   newest first
     """
     known = signed(swaps)
     total = sum(one.flow for one in known)
@@ -80,7 +89,9 @@ def shares_of(swaps: Sequence[LoggedSwap]) -> Shares:
 
 
 def first_buyers(swaps: Sequence[LoggedSwap]) -> list[FirstBuyer]:
-    """Return the first purchase of each of the first buyers, at most FIRST_BUYERS_MAX, in order.
+    """Return the first purchases of the first traders who bought, at most FIRST_BUYERS_MAX of them.
+
+    The oldest is first.
 
     swaps   newest first
     """
@@ -95,7 +106,10 @@ def first_buyers(swaps: Sequence[LoggedSwap]) -> list[FirstBuyer]:
 
 
 def launch_of(swaps: Sequence[LoggedSwap]) -> Launch:
-    """Return the launch in *swaps*, newest first, which include the first swap of the mint."""
+    """Return the purchases in the first slots with a swap, and the amount the buyers still have.
+
+    swaps   all swaps of the mint, newest first
+    """
     known = signed(swaps)
     slots = sorted({one.place.slot for one in known})[:LAUNCH_SLOTS]
     early = [one for one in known if one.place.slot in slots and one.swap.is_buy]
@@ -110,11 +124,12 @@ def launch_of(swaps: Sequence[LoggedSwap]) -> Launch:
 
 
 class SpanCrowd(NamedTuple):
-    """The traders of an hour or a day.
+    """The traders of a token in an hour or a day.
 
-    since       the start of the first span, or `KeptCrowds.since` if that is later
-    is_capped   whether a span had more traders than are stored; traders that are not stored count
-                only in the swaps and the flow
+    since       the time from which traders are counted: the start of the hour or day, or later if
+                traders are stored only since then
+    is_capped   whether five minutes had more traders than are stored; the others count only in the
+                number of swaps and in the flow
     """
 
     crowd: Crowd
@@ -123,11 +138,11 @@ class SpanCrowd(NamedTuple):
 
 
 def span_crowd(logged: LoggedSwaps, span_s: int) -> SpanCrowd | None:
-    """Return the traders of the newest spans that make up *span_s*.
+    """Return the traders of the newest *span_s* seconds; None if there is no swap.
 
-    Return None if the crowds of *logged* were not requested, or have no swap.
+    None also if *logged* was read without crowds.
 
-    span_s   a multiple of five minutes, at most a day
+    span_s   a multiple of five minutes, at most a day; the open five minutes are included
     """
     kept = logged.crowds
     if kept is None or kept.since is None:
@@ -151,7 +166,10 @@ def _is_trip(one: LoggedSwap) -> bool:
 
 
 def _sandwiches(known: Sequence[LoggedSwap]) -> list[LoggedSwap]:
-    """Return the outer swaps of sandwiches, each once; swaps of unknown pools are left out."""
+    """Return the first and the last swap of each sandwich, each swap once.
+
+    Swaps of unknown pools are left out.
+    """
     places: dict[tuple[int, str], list[LoggedSwap]] = defaultdict(list)
     for one in reversed(known):
         if one.swap.pool is not None:
@@ -164,7 +182,7 @@ def _sandwiches(known: Sequence[LoggedSwap]) -> list[LoggedSwap]:
 
 
 def _pairs(inside: Sequence[LoggedSwap]) -> Iterable[tuple[int, int]]:
-    """Yield the indices of both outer swaps of each sandwich in *inside*, in order.
+    """Yield the indices of the first and the last swap of each sandwich in *inside*, in order.
 
     inside   the swaps of one slot and pool, in order
     """

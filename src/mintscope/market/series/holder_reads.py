@@ -1,9 +1,9 @@
 """Holders of mints, read from a node on demand, within a budget of calls.
 
-A reading takes up to three calls: for the list of the largest accounts, for these accounts and the
-mint, and for the owners of the accounts.
-A reading is used again for FRESH_S seconds.  Once the calls of a UTC day are used up, the newest
-reading is returned with its time, however old it is.
+To read the holders of a mint takes up to three calls: for the list of the largest accounts, for
+these accounts and the mint, and for the owners of the accounts.  The result is used again for
+FRESH_S seconds.  Once the calls of a UTC day are used up, the newest result is returned with its
+time, however old it is.
 
 Clients are not charged for a failure, so failures must not cause many calls.  After a failure, the
 same mint is not read again for FRESH_S seconds, and no mint is read during a pause.  The pause
@@ -51,40 +51,43 @@ log = structlog.get_logger()
 
 
 class HolderReader(Protocol):
-    """Reads the largest holders of a mint."""
+    """Reads the largest holders of a mint from a node, or returns those that were read before."""
 
     async def of(self, mint: Mint, booked: Sequence[BookedPool]) -> Holders:
-        """Return the largest holders of *mint*, whose pools in the pool book are *booked*.
+        """Return the largest holders of *mint*.
 
-        Raises ServiceUnavailable if no reading is stored, and none can be made now, for example
+        booked   the pools of the mint in the pool book, whose vaults are recognised as pools
+
+        Raises ServiceUnavailable if no holders are stored, and none can be read now, for example
         because the node does not offer the largest accounts.
         """
 
     def last(self, mint: Mint) -> Holders | None:
-        """Return the newest stored reading of *mint*, however old; None if none is stored.
+        """Return the holders of *mint* as last read and stored; None if none are stored.
 
-        No node is called.
+        They can be old.  No node is called.
         """
 
 
 class NoHolders:
-    """Implements HolderReader without a node."""
+    """A `HolderReader` for a service without a node: it reads no holders."""
 
     async def of(self, mint: Mint, booked: Sequence[BookedPool]) -> Holders:  # noqa: ARG002
         """Raise ServiceUnavailable, because there is no node."""
         raise ServiceUnavailable(NOT_NAMED)
 
     def last(self, mint: Mint) -> Holders | None:  # noqa: ARG002
-        """Return None, because no reading is stored."""
+        """Return None, because this reader stores no holders."""
         return None
 
 
 class NodeHolders:
-    """Implements HolderReader over a node; up to MINTS_MAX readings are stored.
+    """Reads the holders of mints from a node and stores those of up to MINTS_MAX mints.
 
-    calls_per_day   the most calls of this process in a UTC day; below CALLS, nothing is read
-    answer_s        the seconds that a caller waits at most for the readings of other callers, and
-                    again for its own reading
+    calls_per_day   the most calls of the node in a UTC day.  When fewer than CALLS of them are
+                    left, nothing is read
+    answer_s        the most seconds for which a caller waits until reads for other callers end, and
+                    again until its own read ends
     """
 
     def __init__(
@@ -103,7 +106,10 @@ class NodeHolders:
         self._not_before_ms = 0
 
     async def of(self, mint: Mint, booked: Sequence[BookedPool]) -> Holders:
-        """Return the largest holders of *mint*, whose pools in the pool book are *booked*."""
+        """Return the largest holders of *mint*.
+
+        booked   the pools of the mint in the pool book, whose vaults are recognised as pools
+        """
         found = self._known(mint)
         if found is not None:
             return found
@@ -119,9 +125,10 @@ class NodeHolders:
             self._reading.release()
 
     def _known(self, mint: Mint) -> Holders | None:
-        """Return a stored reading if it is fresh, or if no call is allowed; None: call the node.
+        """Return stored holders of *mint*; None if the node must be called.
 
-        Raises ServiceUnavailable if no call is allowed and no reading is stored.
+        They are returned if they are fresh, or if the node must not be called now.  If nothing is
+        stored then, ServiceUnavailable is raised.
         """
         kept = self._kept.get(mint)
         now_ms = self._clock.now()
@@ -141,9 +148,9 @@ class NodeHolders:
         return kept
 
     async def _renewed(self, mint: Mint, booked: Sequence[BookedPool]) -> Holders:
-        """Return a new reading, or the newest stored reading if the node fails.
+        """Read the holders of *mint* from the node; if it fails, return those that are stored.
 
-        Raises ServiceUnavailable if the node fails and no reading is stored.
+        Raises ServiceUnavailable if the node fails and none are stored.
         """
         try:
             async with asyncio.timeout(self._answer_s):
@@ -172,11 +179,11 @@ class NodeHolders:
         self._not_before_ms = now_ms + pause_s * SECOND_MS
 
     def last(self, mint: Mint) -> Holders | None:
-        """Return the newest reading of *mint*, however old; None if none is stored."""
+        """Return the holders of *mint* as last read, however old; None if none are stored."""
         return self._kept.get(mint)
 
     def _may_call(self) -> bool:
-        """Return whether enough calls for a reading are left today."""
+        """Return whether enough calls of the node are left today to read the holders of a mint."""
         day = self._clock.now() // (DAY_S * SECOND_MS)
         if day != self._day:
             self._day = day
@@ -215,14 +222,14 @@ class NodeHolders:
 
 
 class _Failed(NamedTuple):
-    """The time at which a mint could not be read, and the message for clients."""
+    """When the holders of a mint could not be read, and the message about it for clients."""
 
     at_ms: UnixMs
     words: str
 
 
 def _keep(kept: OrderedDict[Mint, T], mint: Mint, one: T) -> None:
-    """Store *one*, the newest reading or failure of *mint*, in *kept*.
+    """Store *one*, the newest holders or failure of *mint*, in *kept*.
 
     If *kept* then has more than MINTS_MAX entries, the oldest entry is dropped.
     """

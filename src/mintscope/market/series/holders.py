@@ -45,12 +45,15 @@ KEY_BYTES: Final = 32
 
 
 def no_holders(mint: Mint) -> "Holders | None":  # noqa: ARG001
-    """Return None, because no reading is stored."""
+    """Return None: no holders of *mint* are stored."""
     return None
 
 
 class HolderKind(StrEnum):
-    """The kind of an account; it depends on the owner and on the mint's pools in the pool book."""
+    """The kind of the owner of a token account.
+
+    A pool is found by its owner, or in the pool book of the mint.
+    """
 
     BURNED = "burned"
     LOCKED = "locked"
@@ -59,10 +62,12 @@ class HolderKind(StrEnum):
 
 
 class Holder(NamedTuple):
-    """One of the largest accounts of a mint.
+    """One of the largest token accounts of a mint.
 
+    account  the address of the token account
     owner    the address that may move the tokens; None if it is unknown
     amount   in raw units
+    kind     what the owner is, such as a pool or a burn address
     name     the name of the burn address, the locker or the exchange; None for other owners
     """
 
@@ -74,7 +79,7 @@ class Holder(NamedTuple):
 
 
 class Holders(NamedTuple):
-    """The largest accounts of a mint as of a slot, the largest first.
+    """The largest token accounts of a mint, the largest first, as of a slot.
 
     supply   the supply of the mint in raw units
     """
@@ -87,7 +92,7 @@ class Holders(NamedTuple):
 
     @property
     def burned(self) -> int:
-        """The raw amount that burn addresses own in the largest accounts."""
+        """The raw amount of the token in those of these accounts that burn addresses own."""
         return sum(one.amount for one in self.holders if one.kind is HolderKind.BURNED)
 
 
@@ -99,7 +104,7 @@ def owner_of(data: bytes) -> str | None:
 
 
 def amount_of(data: bytes) -> int:
-    """Return the raw amount in the *data* of a token account."""
+    """Return the number of raw token units in *data*, the bytes of a token account."""
     return int.from_bytes(data[AMOUNT_AT : AMOUNT_AT + 8], "little")
 
 
@@ -117,9 +122,10 @@ def named(
     programs: Mapping[str, str],
     booked: Sequence[BookedPool],
 ) -> Holder:
-    """Return the holder of *account*, with its kind and name.
+    """Return *account* as a holder of a mint, with its kind: a pool, a locker or another.
 
-    programs   by the address of an owner, the program that owns the account at this address
+    amount     the raw units in the account
+    programs   by address of an owner, the program that owns the account at this address
     booked     the pools of the mint in the pool book
     """
     if owner is None:

@@ -1,4 +1,4 @@
-"""The report of a mint as it was after a past slot, rebuilt from the store.
+"""Makes the report of a mint as it was after a past slot, from stored data.
 
 A mint is loaded as of the start of the slot's minute, or as of the newest folded slot if the past
 slot is not folded yet.  Then the kernels of the live engine apply the swaps up to the slot, so the
@@ -28,7 +28,7 @@ ROWS_READ: Final = CANDLES_LOADED + 1  # the newest candle may have begun after 
 
 
 class Moment(NamedTuple):
-    """Either a slot or a time; a time means the newest slot up to that time."""
+    """A requested moment in the past: a slot, or a time, which means the newest slot up to it."""
 
     slot: Slot | None = None
     time: UnixS | None = None
@@ -42,7 +42,7 @@ class SlotTime(NamedTuple):
 
 
 class OutOfReach(NamedTuple):
-    """There is no exact report of the requested moment.
+    """No exact report can be made of the requested moment, because too little is stored.
 
     since   the first time with an exact report; None: there is no such time
     until   the newest slot with an exact report; None: there is no such slot
@@ -53,7 +53,7 @@ class OutOfReach(NamedTuple):
 
 
 class PastMint(msgspec.Struct, frozen=True):
-    """A mint as of the slot *at*.
+    """The data of a mint as they were at the slot *at*.
 
     loaded   the stored data; its tail has the swaps up to *at* that its state does not contain
     """
@@ -63,11 +63,12 @@ class PastMint(msgspec.Struct, frozen=True):
 
 
 class FrameRows(NamedTuple):
-    """Rows of one timeframe around a time T.
+    """Stored candles of one timeframe around a requested time.
 
-    rows       the newest rows with a price that begin before T, up to ROWS_READ, oldest first
-    newer      the number of rows with a price that begin at T or later
-    waypoints  the waypoints whose candles are among *rows*, oldest first
+    rows       the newest candles with a price that begin before that time, up to ROWS_READ, oldest
+               first
+    newer      the number of candles with a price that begin at that time or later
+    waypoints  the accumulators stored for some of *rows*, oldest first
     """
 
     rows: Sequence[CandleRow]
@@ -76,18 +77,20 @@ class FrameRows(NamedTuple):
 
 
 class Unreached(Exception):
-    """The stored rows do not suffice to rebuild the mint at the requested moment."""
+    """Too few rows are stored to compute the state of a mint at the requested time."""
 
 
 def rebuilt(
     state: bytes, frames: Mapping[Timeframe, FrameRows], before: UnixS
 ) -> tuple[bytes | None, dict[Timeframe, Sequence[CandleRow]]]:
-    """Return the state and the candles of a mint as they were at *before*, the start of a minute.
+    """Return the fold state and the candles of a mint as they were at *before*.
 
-    The returned state is None before the first price.  Raises Unreached if the rows do not suffice.
+    The returned state is None if the mint had no price before then.  Raises Unreached if too few
+    rows are stored.
 
     state    a stored state of the mint, from *before* or later
-    frames   by timeframe, the rows around the time *before*
+    frames   by timeframe, the stored candles around the time *before*
+    before   the start of a minute
     """
     kept = read_state(state)[0]
     minutes = frames[Timeframe.M1].rows
@@ -118,9 +121,9 @@ def rebuilt(
 def _as_of(
     rows: Sequence[CandleRow], minutes: Sequence[CandleRow], whole: int
 ) -> Sequence[CandleRow]:
-    """Return *rows*; the newest row is rebuilt from *minutes* if it begins after *whole*.
+    """Return *rows*, the newest of which is computed from *minutes* if it has not ended.
 
-    The newest row is left out if no candle of *minutes* is in its span.
+    If it would have no candle in *minutes*, it is left out.
 
     whole   the latest start of a candle that has ended
     """
@@ -143,9 +146,11 @@ def _merged(bucket: UnixS, minutes: Sequence[CandleRow]) -> CandleRow:
 
 
 def _closed(rows: Sequence[CandleRow], waypoints: Sequence[Waypoint], closed: int) -> Floats:
-    """Return the accumulators after the *closed* candles before the newest of *rows*.
+    """Return the accumulators before the newest of *rows*, the candles of a mint.
 
-    Raises Unreached if *rows* and *waypoints* do not give them.
+    Raises Unreached if *rows* and *waypoints* do not suffice to compute them.
+
+    closed   the number of candles that they must include
     """
     newest = rows[-1].bucket
     acc = np.zeros(ACC)
@@ -165,7 +170,7 @@ def _closed(rows: Sequence[CandleRow], waypoints: Sequence[Waypoint], closed: in
 
 
 def past_report(past: PastMint, kind: ReportKind) -> TokenReport:
-    """Return the report of *past*, without coverage, which is known only for the present.
+    """Return the report of a mint as it was in the past, without coverage.
 
     Raises InsufficientData if there are too few candles, see `token_report`, and ValueError if
     *past* contradicts itself.

@@ -1,4 +1,4 @@
-"""Reads a mint as of a past slot from SQL, in one snapshot."""
+"""Reads the data of a mint as of a past slot from SQL, in one transaction."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -93,11 +93,12 @@ class _Found(NamedTuple):
 def read_past(
     db: Database, mint: Mint, moment: past.Moment, timeframes: Collection[str] = ()
 ) -> past.PastMint | past.OutOfReach | None:
-    """Return *mint* as of *moment*; None if it is not tracked.
+    """Return *mint* as it was at *moment*; None if it is not tracked.
 
-    Return OutOfReach if there is no exact report of *moment*.  Call this in a snapshot of *db*.
+    Returns OutOfReach if the stored rows do not suffice for an exact report of *moment*.
 
-    timeframes   frames in addition to those of the specification, each an `AskedFrame`
+    db           must be in a transaction whose statements all see the same state
+    timeframes   the names of timeframes to add to those of the specification, see `AskedFrame`
     """
     row = db.execute(STANDS, (mint,)).fetchone()
     if row is None:
@@ -119,7 +120,7 @@ def read_past(
 
 
 def _reach(db: Database, stands: _Stands) -> UnixS:
-    """Return the first time for which there can be an exact report."""
+    """Return the earliest time of which an exact report of the mint can be made."""
     first_slot, first_time = db.execute(FIRST_HEADER).get
     since = UnixS(first_time)
     if stands.trimmed_seq and first_slot > stands.since_slot:
@@ -130,7 +131,7 @@ def _reach(db: Database, stands: _Stands) -> UnixS:
 
 
 def _header(db: Database, moment: past.Moment, newest: past.SlotTime) -> _Found | None:
-    """Return the newest slot up to *moment*; None if *moment* is before or after the log."""
+    """Return the newest slot up to *moment*; None if *moment* is earlier or later than the log."""
     if moment.slot is not None:
         return None if moment.slot > newest.slot else _by_slot(db, moment.slot)
     time = moment.time
@@ -162,7 +163,13 @@ def _by_slot(db: Database, slot: Slot) -> _Found | None:
 def _load(
     db: Database, mint: Mint, stands: _Stands, at: _Found, timeframes: Collection[str]
 ) -> LoadedMint:
-    """Return the stored data of *mint* up to *at*.  Raises Unreached if too little is stored."""
+    """Return the stored data of *mint* as of the slot *at*.
+
+    Raises Unreached if too little is stored.
+
+    stands       what the table `mint` has about it
+    timeframes   the timeframes to add to those of the specification, see `AskedFrame`
+    """
     # Before the first fold, every slot is ahead of it.
     folded = -1 if stands.folded_slot is None else int(stands.folded_slot)
     if at.slot >= folded:  # the fold has not passed this slot
@@ -224,7 +231,7 @@ def _frame(db: Database, bounds: Mapping[str, Any]) -> past.FrameRows:
 
 
 def _expect_minutes(db: Database, stands: _Stands, oldest: int) -> None:
-    """Raise Unreached if some minutes since *oldest* may have been dropped."""
+    """Raise Unreached if some minutes of a mint since *oldest* may have been deleted."""
     kept_from = db.execute(OLDEST_MINUTE, (stands.mint_id,)).get
     if stands.state is None or kept_from is None or kept_from <= oldest:
         return

@@ -1,19 +1,17 @@
-"""Pools and traders of a token.
+"""Pools and traders of a token, computed from its stored swaps.
 
-Move      in a constant product whose quote is Q, a purchase of X raises the price by
-          (1 + X / Q) ** 2 - 1, and a sale of X lowers it by 1 - (1 + X / Q) ** -2.  Fees are
-          left out.
-Estimate  the move in a pool of another venue, by the same formulas with `StandingPool.depth` as Q,
-          which is estimated from the moves of the price
+Price move     in a pool with a constant product and the quote Q, a purchase of X raises the price
+               by (1 + X / Q) ** 2 - 1, and a sale of X lowers it by 1 - (1 + X / Q) ** -2.  Fees
+               are left out.  In a pool of another kind, the move is estimated by the same formulas
+               with `StandingPool.depth` as Q, which is itself estimated from moves of the price
+Trader         the signer, identified by the start of the address, which the log stores
+Flow           traded USD, including trades that do not count as volume
+Concentration  the shares of all flow that the largest trader has, and the ten largest together
+Realised       gain of a trader on tokens that were bought and sold within the stored swaps: the
+               lesser of both amounts, times the difference of the mean price of a sale and that of
+               a purchase; network fees are left out
 
-Facts about the traders of a mint, from its stored swaps; no fact is a score.
-
-Trader        the signer, identified by the start of the address, which the log stores
-Flow          traded USD, including trades that do not count as volume
-Concentration the shares of all flow that the largest trader has, and the ten largest together
-Realised      gain of a trader on tokens that were bought and sold within the stored swaps: the
-              lesser of both amounts, times the difference of the mean price of a sale and that of a
-              purchase; network fees are left out
+These are facts about a token; none of them is a score.
 """
 
 from collections import defaultdict
@@ -36,7 +34,7 @@ from mintscope.market.timeframe import WIDTH_S, Timeframe, bucket
 
 
 class SeriesCandle(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """A candle with a price; its fields are those of `log.CandleRow`.
+    """A candle that has a price; its fields are those of `log.CandleRow`.
 
     imported_volume   micro-USD of an imported candle, which has no sides and no swaps; None: the
                       candle was not imported
@@ -58,8 +56,9 @@ class SeriesCandle(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 class UnpricedVolume(NamedTuple):
-    """The volume in a span of a timeframe without a price, in micro-USD.
+    """The volume, in micro-USD, in a span that has no price.
 
+    bucket            the start of the span
     imported_volume   the volume of an imported candle, which has no price in SOL; None for other
                       spans
     """
@@ -71,7 +70,10 @@ class UnpricedVolume(NamedTuple):
 
 
 class AskedCandles(NamedTuple):
-    """A request for the newest candles that begin at *until* or earlier, at most *rows_max*."""
+    """A request for stored candles: the newest ones that begin at *until* or earlier.
+
+    rows_max   the most candles to read
+    """
 
     timeframe: Timeframe
     until: UnixS
@@ -79,18 +81,18 @@ class AskedCandles(NamedTuple):
 
 
 class KeptCandles(msgspec.Struct, frozen=True, kw_only=True):
-    """The stored candles of one timeframe of a mint, from one snapshot.
+    """The stored candles of one timeframe of a mint, read in one transaction.
 
-    tip         the newest position of the log in the snapshot
-    state       the folded state of the mint; None before its first swap
+    tip         the newest position of the log
+    state       the fold state of the mint; None before its first swap
     in_sol      the prices in SOL stored with the state; None: no prices are stored
     rows        the requested folded candles, oldest first; if all begin later than requested, the
-                oldest row of the mint
-    has_older   whether older rows are stored
-    newer       the number of newer folded rows that are stored
-    unpriced    folded spans without a price from the oldest row on, or from the first span if no
-                row is older, up to the requested time; oldest first
-    waypoints   the waypoints whose candles are among the rows, oldest first
+                oldest candle of the mint
+    has_older   whether older candles are stored
+    newer       the number of newer folded candles that are stored
+    unpriced    folded spans without a price, oldest first: from the oldest of *rows* on, or from
+                the first span if no candle is older, up to the requested time
+    waypoints   the accumulators stored for some of *rows*, oldest first
     tail        (effective time, swap) of logged swaps that are not folded yet, in order
     """
 
@@ -106,12 +108,12 @@ class KeptCandles(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KeptSwaps(msgspec.Struct, frozen=True, kw_only=True):
-    """The newest swaps of a mint up to a time, from one snapshot.
+    """The newest stored swaps of a mint up to a requested time, read in one transaction.
 
-    tip         the newest position of the log in the snapshot
+    tip         the newest position of the log at that time
     swaps       (effective time, swap) in order
     has_older   whether older swaps are stored
-    is_whole    whether the swaps begin with the first one since tracking began
+    is_whole    whether *swaps* begins with the first swap since the mint has been tracked
     """
 
     tip: LogTip
@@ -121,7 +123,7 @@ class KeptSwaps(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SwapPlace(msgspec.Struct, frozen=True, order=True, gc=False):
-    """The place of a swap on the chain; places are in the order of the chain."""
+    """The place of a swap on the chain; later swaps have greater places."""
 
     slot: Slot
     transaction_index: int
@@ -131,9 +133,10 @@ class SwapPlace(msgspec.Struct, frozen=True, order=True, gc=False):
 
 
 class LoggedSwap(msgspec.Struct, frozen=True, gc=False):
-    """A swap of the log, with its detail.
+    """A swap of one mint that is read from the log, with its details.
 
-    time   the effective time of its slot
+    place   where the swap is on the chain
+    time    the effective time of its slot
     """
 
     place: SwapPlace
@@ -142,25 +145,25 @@ class LoggedSwap(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def signer(self) -> str:
-        """The start of the signer's address; "" if it was not logged."""
+        """The start of the address of the swap's signer; "" if it was not logged."""
         return "" if self.swap.evidence is None else self.swap.evidence.signer
 
     @property
     def flow(self) -> int:
-        """The traded micro-USD, also of a swap that does not count as volume; 0: not logged."""
+        """The traded micro-USD, even if the swap does not count as volume; 0: not logged."""
         return 0 if self.swap.evidence is None else self.swap.evidence.flow
 
     @property
     def amount(self) -> int:
-        """The raw amount of the token; 0 if it was not logged."""
+        """The traded amount in raw units of the token; 0 if it was not logged."""
         return 0 if self.swap.detail is None else self.swap.detail.amount
 
 
 class KeptCrowds(msgspec.Struct, frozen=True):
     """The traders of a mint in each span of five minutes, including swaps that are not folded yet.
 
-    since   the time from which all swaps are included: that of the first swap, or the end of the
-            newest span with swaps that are not in the pool book; None: there are no swaps
+    since   the time from which all swaps are included: that of the first swap, or a later one if
+            ingest did not store the traders of some earlier swaps; None: there are no swaps
     rows    the traders of each span of the day that ends after *since*, oldest first
     """
 
@@ -169,9 +172,9 @@ class KeptCrowds(msgspec.Struct, frozen=True):
 
 
 class LoggedSwaps(msgspec.Struct, frozen=True, kw_only=True):
-    """Swaps of a mint, from one snapshot.
+    """Swaps of a mint, read in one transaction.
 
-    tip        the newest position of the log in the snapshot
+    tip        the newest position of the log
     final      the newest final slot; None before the first
     swaps      the swaps, newest first, except migrations, swaps without details, and swaps that a
                reorg retracted
@@ -189,9 +192,9 @@ class LoggedSwaps(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KeptPools(msgspec.Struct, frozen=True, kw_only=True):
-    """The pools of a mint as of the newest folded slot, from one snapshot.
+    """The stored pools of a mint as of the newest folded slot, read in one transaction.
 
-    tip            the newest position of the log in the snapshot
+    tip            the newest position of the log
     time           the time of the newest folded slot; None before the first
     standing       the `Standing` after that slot, packed; None before the first price
     booked         the pools in the pool book
@@ -222,9 +225,9 @@ class SeriesReader(Protocol):
     async def candles(
         self, mint: Mint, asked: AskedCandles, known: KeptCandles | None = None
     ) -> KeptCandles | None:
-        """Return the candles of *mint* that *asked* describes; None if it is not tracked.
+        """Return the candles of *mint* for the range in *asked*; None if it is not tracked.
 
-        known   an earlier answer to the same request: unchanged parts need not be read
+        known   an earlier answer to the same request, whose unchanged parts need not be read again
         """
 
     async def swaps(
@@ -232,33 +235,33 @@ class SeriesReader(Protocol):
     ) -> LoggedSwaps | None:
         """Return up to *limit* swaps of *mint*, newest first; None if it is not tracked.
 
-        before        return only swaps before this place; None: return the newest swaps
+        before        return only swaps before this one; None: begin with the newest
         with_crowds   whether to return the traders of a day, too
         """
 
     async def kept_swaps(self, mint: Mint, until: UnixS, spans: int) -> KeptSwaps | None:
-        """Return the newest swaps of *mint* up to *until*; None if it is not tracked.
+        """Return the newest swaps of *mint* up to the time *until*; None if it is not tracked.
 
-        spans   the most 15-second spans with a swap to return
+        spans   the most spans of 15 seconds with a swap for which to return the swaps
         """
 
     async def pools(self, mint: Mint, since_s: int = POOL_CANDLES_S) -> KeptPools | None:
         """Return the pools of *mint* and their candles; None if the mint is not tracked.
 
-        since_s   the span of the candles in seconds, up to the newest folded slot
+        since_s   how many seconds of candles to return, up to the newest folded slot
         """
 
     async def facts(self, mint: Mint) -> MintFacts | None:
-        """Return the newest facts of *mint*; None if none were read."""
+        """Return the newest facts of *mint*, such as its name; None if none were read yet."""
 
     async def past(
         self, mint: Mint, moment: Moment, timeframes: Collection[str] = ()
     ) -> PastMint | OutOfReach | None:
         """Return *mint* as it was at *moment*; None if it is not tracked.
 
-        Return OutOfReach if there is no exact report of *moment*.
+        Returns OutOfReach if the stored data do not suffice for an exact report of *moment*.
 
-        timeframes   frames in addition to those of the specification, each an `AskedFrame`
+        timeframes   the names of timeframes to add to those of the specification, see `AskedFrame`
         """
 
 
@@ -277,10 +280,12 @@ FEES: Final = {"raydium_v4": 0.0025}
 
 
 class PoolFlow(NamedTuple):
-    """Sums of the trades of a pool.
+    """The trades of a pool in the stored swaps, added up.
 
-    volume, bought   the volume in micro-USD, and the bought part of it
-    traders          the number of distinct signers
+    volume    in micro-USD
+    bought    the part of it that was bought
+    swaps     the number of swaps
+    traders   the number of distinct signers
     """
 
     volume: int = 0
@@ -290,10 +295,12 @@ class PoolFlow(NamedTuple):
 
 
 class SpanFlow(NamedTuple):
-    """Sums of the trades of a pool in successive spans of five minutes.
+    """The trades of a pool in several spans of five minutes, added up.
 
-    volume, bought   the volume in micro-USD, and the bought part of it
-    since            the time from which swaps count
+    volume   in micro-USD
+    bought   the part of it that was bought
+    swaps    the number of swaps
+    since    the time from which swaps count
     """
 
     volume: int = 0
@@ -303,7 +310,11 @@ class SpanFlow(NamedTuple):
 
 
 class PriceMove(NamedTuple):
-    """The fractions by which a purchase of *usd* raises the price, and a sale lowers it."""
+    """By how much a trade of *usd* dollars moves the price of a pool.
+
+    buy    the fraction by which a purchase raises it
+    sell   the fraction by which a sale lowers it
+    """
 
     usd: int
     buy: float
@@ -311,7 +322,7 @@ class PriceMove(NamedTuple):
 
 
 class PoolNow(NamedTuple):
-    """A pool as of one slot; unknown values are None.
+    """A pool of a mint as of one slot, with its trades; unknown values are None.
 
     usd, sol, at   the price after its newest swap, and the time of that swap
     venue, quote   the program and the quote mint of its newest stored swap, or those in the pool
@@ -328,9 +339,9 @@ class PoolNow(NamedTuple):
     moves          the price moves of trades of TRADES_USD; empty if the depth is not known
     fee            the fee of a swap, 0.0025 is 0.25 %: the newest fee that a swap stated, otherwise
                    the fee of the venue, if all pools of the venue take the same
-    progress       the progress of a curve towards its pool, 0 to 1; None if this is not a curve, or
-                   the progress is unknown
-    came_from      the curve that this pool replaced
+    progress       how far a bonding curve is on the way to its pool, 0 to 1; None if this is not a
+                   curve, or if it is unknown
+    came_from      the bonding curve that this pool replaced
     went_to        the pool that replaced this one
     moved_at       the slot of the replacement; None without a replacement
     """
@@ -362,11 +373,12 @@ class PoolNow(NamedTuple):
 def pools_of(
     standing: Standing, swaps: Sequence[LoggedSwap], now: UnixS, kept: KeptPools | None = None
 ) -> list[PoolNow]:
-    """Return the pools of *standing*, the heaviest first.
+    """Return the pools of a mint with their trades, the one with the largest weight first.
 
-    swaps    the stored swaps, newest first
-    kept     the pools of the mint in the pool book, with their candles of at least a day; None: no
-             pool is in the book
+    standing   the pools
+    swaps      the stored swaps of the mint, newest first
+    kept       the pools of the mint in the pool book, with their candles of at least a day; None:
+               no pool is in the book
     """
     counting = weights(standing.pools, now)
     total = sum(counting)
@@ -425,9 +437,9 @@ def _pool_now(  # noqa: PLR0913, PLR0917 - one for each part
 
 
 class _Flows:
-    """The trades of each pool in the newest spans that make up *span_s*.
+    """The trades of each pool in a span of time, added up.
 
-    Only spans after `KeptPools.missed_until` count.
+    Trades before `KeptPools.missed_until` are left out.
     """
 
     def __init__(self, kept: KeptPools | None, now: UnixS, span_s: int) -> None:
@@ -443,7 +455,6 @@ class _Flows:
                 self._found[row.key] = SpanFlow(volume, bought, was.swaps + row.swaps)
 
     def of(self, book: BookedPool) -> SpanFlow:
-        """Return the trades of the pool that *book* describes."""
         found = self._found.get(key_of(book.pool), SpanFlow())
         return found._replace(since=UnixS(max(self._since, book.since)))
 
@@ -467,13 +478,17 @@ def _shown_depth(pool: StandingPool) -> float | None:
 
 
 def move_of(quote_usd: float, usd: int) -> PriceMove:
-    """Return the price move of a trade of *usd* in a constant product with *quote_usd* (> 0)."""
+    """Return by which fraction a trade moves the price of a pool with a constant product.
+
+    quote_usd   the US dollars of the quote in the pool, more than 0
+    usd         the size of the trade in US dollars
+    """
     grown = 1 + usd / quote_usd
     return PriceMove(usd, grown**2 - 1, 1 - grown**-2)
 
 
 def _flow(swaps: Sequence[LoggedSwap]) -> PoolFlow:
-    """Return the sums of *swaps*; the log has only the start of the address of a signer."""
+    """Return the volume, the swaps and the number of traders of *swaps*."""
     signers = {one.signer for one in signed(swaps)}
     return PoolFlow(
         sum(one.swap.volume for one in swaps),
@@ -488,8 +503,9 @@ TOP: Final = 10
 
 @dataclass(slots=True)
 class TraderNow:
-    """The sums of the stored swaps of a trader.
+    """The purchases and sales of a mint by one trader, summed over the stored swaps.
 
+    trader                       the start of the trader's address
     first_at, last_at            the times of the first and the last stored swap
     bought, sold                 micro-USD, including trades that do not count as volume
     bought_amount, sold_amount   raw amounts of the token
@@ -508,17 +524,20 @@ class TraderNow:
 
     @property
     def flow(self) -> int:
-        """The micro-USD of all buys and sells."""
+        """The micro-USD of all purchases and sales of this trader."""
         return self.bought + self.sold
 
     @property
     def swaps(self) -> int:
-        """The number of swaps."""
+        """The number of purchases and sales of this trader."""
         return self.buys + self.sells
 
     @property
     def realised_usd(self) -> float | None:
-        """The realised gain at average prices; None unless the trader has both bought and sold."""
+        """The gain on the tokens that the trader bought and sold, at average prices.
+
+        None unless the trader has both bought and sold.
+        """
         if not (self.bought_amount and self.sold_amount):
             return None
         gained = self.sold / self.sold_amount - self.bought / self.bought_amount
@@ -526,7 +545,7 @@ class TraderNow:
 
 
 class Crowd(NamedTuple):
-    """The traders of some swaps: their numbers, their flow, and its concentration.
+    """The number of traders in some swaps, and the share of the volume that the largest have.
 
     flow                     micro-USD that all traders bought and sold
     top_share, top10_share   the share of the flow that the largest trader has, and that the ten
@@ -543,9 +562,11 @@ class Crowd(NamedTuple):
 
     @classmethod
     def of(cls, counts: tuple[int, int, int, int], flow: int, largest: Sequence[int]) -> "Crowd":
-        """Return the crowd with *counts*: buyers, sellers, traders, swaps.
+        """Return the counts of traders together with the share of the largest ones.
 
-        largest   the largest flows of single traders, in any order, at most TOP
+        counts    the number of buyers, sellers, traders and swaps
+        flow      the micro-USD of all traders
+        largest   the micro-USD of the largest traders, in any order, at most TOP
         """
         top = max(largest, default=0) / flow if flow else None
         top10 = sum(largest) / flow if flow else None
@@ -553,12 +574,12 @@ class Crowd(NamedTuple):
 
 
 def top_traders(swaps: Iterable[LoggedSwap], limit: int) -> list[TraderNow]:
-    """Return up to *limit* traders of *swaps*, those with the most flow first."""
+    """Return up to *limit* traders in *swaps*: those with the largest volume, the largest first."""
     return sorted(_traders(swaps), key=lambda one: (-one.flow, one.trader))[:limit]
 
 
 def crowd_of(swaps: Iterable[LoggedSwap]) -> Crowd:
-    """Return the numbers of traders in *swaps*, and the concentration of their flow."""
+    """Return the number of traders in *swaps*, and the largest traders' shares of the volume."""
     traders = _traders(swaps)
     flows = sorted((each.flow for each in traders), reverse=True)
     buyers = sum(each.buys > 0 for each in traders)
@@ -568,17 +589,17 @@ def crowd_of(swaps: Iterable[LoggedSwap]) -> Crowd:
 
 
 def newest(swaps: Iterable[LoggedSwap], now: UnixS) -> list[LoggedSwap]:
-    """Return the *swaps* of the last NEWEST_S seconds."""
+    """Return those of *swaps* that are at most NEWEST_S seconds older than *now*."""
     return [one for one in swaps if one.time > now - NEWEST_S]
 
 
 def signed(swaps: Iterable[LoggedSwap]) -> list[LoggedSwap]:
-    """Return the *swaps* with a logged signer."""
+    """Return those of *swaps* whose signer was logged, in the same order."""
     return [one for one in swaps if one.signer]
 
 
 def _traders(swaps: Iterable[LoggedSwap]) -> Collection[TraderNow]:
-    """Return the traders of *swaps*; swaps without a logged signer are left out."""
+    """Return the purchases and sales of each trader in *swaps*, except swaps without a signer."""
     found: dict[str, TraderNow] = {}
     for one in signed(swaps):
         trader = found.setdefault(one.signer, TraderNow(one.signer, one.time, one.time))

@@ -47,9 +47,9 @@ from mintscope.market.timeframe import TIMEFRAMES, WIDTH_S, Timeframe, bucket
 
 
 class Width(NamedTuple):
-    """The width of candles.
+    """A length that candles can have.
 
-    kept   the timeframe of the stored candles from which candles of this width are made
+    kept   the timeframe of the stored candles from which such candles are made
     """
 
     name: str
@@ -66,14 +66,14 @@ WIDTHS: Final = {
 
 
 class Series(NamedTuple):
-    """Consecutive candles with a price, oldest first.
+    """A page of the candles of a mint that have a price, oldest first.
 
     has_older   whether older candles are stored
     closed      the number of candles before the first one, stored or not: those since tracking
-                began, and imported ones.  For s15 and pools: 1 if there may be any, otherwise 0.
-                In a series made by `widened`: the number of stored, narrower candles
-    unpriced    the spans with volume but no price among *candles*, and also those before the first
-                candle if no older candle is stored
+                began, and imported ones.  For s15 and pools: 1 if there may be any, otherwise 0. In
+                a series made by `widened`: the number of stored, narrower candles
+    unpriced    the spans with volume but no price between *candles*, and also those before the
+                first candle if no older candle is stored
     """
 
     candles: Sequence[SeriesCandle]
@@ -83,9 +83,10 @@ class Series(NamedTuple):
 
 
 class PageOfCandles(NamedTuple):
-    """Candles of a page, oldest first.
+    """A page of candles, oldest first.
 
-    until   the latest start of a candle of the next page; None: this page is the last one
+    until   the end of the range of the next page, as a start of a candle; None: no older page
+            follows
     """
 
     candles: Sequence[SeriesCandle]
@@ -93,11 +94,12 @@ class PageOfCandles(NamedTuple):
 
 
 class Range(msgspec.Struct, frozen=True, kw_only=True):
-    """The candles that a page may contain.
+    """The range of candles that a client requested, and how a page of it is made.
 
     since, until   the first and the last time at which a candle may begin, inclusive
+    width          the length of the candles
     limit          the most candles of a page, which are the newest ones of the range
-    is_filled      whether a bucket without a price has a flat candle at the close before it
+    is_filled      whether a span without a price has a flat candle at the close before it
     is_closed      whether the candle that is still open is left out
     """
 
@@ -110,28 +112,31 @@ class Range(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def kept_in_each(self) -> int:
-        """The number of stored candles that a candle of this width is made of; 0 for s15."""
+        """The number of stored candles from which a candle of this length is made; 0 for s15."""
         return self.width.seconds // WIDTH_S[self.width.kept]
 
     @property
     def asked(self) -> AskedCandles:
-        """The stored candles to read: those of a page, and some that show if older ones exist."""
+        """The stored candles to read for this range.
+
+        They include some older candles, which show whether the range is the last page.
+        """
         kept_s = WIDTH_S[self.width.kept]
         end = self.until - self.until % self.width.seconds + self.width.seconds
         rows_max = (self.limit + 2) * self.width.seconds // kept_s
         return AskedCandles(self.width.kept, UnixS(end - kept_s), rows_max)
 
     def as_of(self, now: UnixS) -> "Range":
-        """Return this range; if `is_closed`, without the candles that are open at *now*."""
+        """Return this range; if `is_closed`, it ends before the candles that are open at *now*."""
         if not self.is_closed:
             return self
         return replace(self, until=min(self.until, UnixS(now - self.width.seconds)))
 
 
 def narrowed(kept: KeptCandles, asked: AskedCandles) -> KeptCandles | None:
-    """Return the part of *kept* that *asked* describes; None if *kept* has too few rows.
+    """Return the candles of *kept* that are in the range *asked*; None if *kept* has too few.
 
-    kept   the rows of the same mint and timeframe, up to the newest candle
+    kept   the candles of the same mint and timeframe, up to the newest one
     """
     end = bisect_right(kept.rows, asked.until, key=BUCKET)
     if end < asked.rows_max and kept.has_older:
@@ -155,9 +160,9 @@ def narrowed(kept: KeptCandles, asked: AskedCandles) -> KeptCandles | None:
 
 
 def series_of(kept: KeptCandles, asked: AskedCandles) -> Series:
-    """Return the candles that *asked* describes, including swaps that are not folded yet.
+    """Return the candles for the range in *asked*, from stored candles and swaps not folded yet.
 
-    If all candles begin later than requested, the mint's first candle is returned.
+    If all candles begin later than requested, only the first candle of the mint is returned.
     """
     candles = list(kept.rows)
     unpriced = list(kept.unpriced)
@@ -184,15 +189,16 @@ def series_of(kept: KeptCandles, asked: AskedCandles) -> Series:
 
 
 def has_price(kept: KeptCandles) -> bool:
-    """Return whether any swap has set a price since tracking began, in any timeframe."""
+    """Return whether any swap of the mint has set a price since tracking began."""
     count = 0 if kept.state is None else _count(kept.state, Timeframe.M1)
     return count > 0 or any(price_of(swap) is not None for _, swap in kept.tail)
 
 
 def widened(series: Series, width: Width) -> Series:
-    """Return *series* in candles of *width*, without the first one if its start may be missing.
+    """Return *series* merged into candles of *width*.
 
-    A wide candle includes the volume of stored spans without a price.
+    The first candle is left out if its start may be missing.  A wide candle includes the volume of
+    stored spans without a price.
     """
     if width.seconds == WIDTH_S[width.kept]:
         return series
@@ -214,7 +220,10 @@ def widened(series: Series, width: Width) -> Series:
 
 
 def page_of(series: Series, within: Range, now: UnixS) -> PageOfCandles:
-    """Return the newest candles of *series* that are *within* the range, as of *now*."""
+    """Return the page of the newest candles of *series* in the range *within*.
+
+    now   ends the range if it is earlier than the end of *within*
+    """
     within = within.as_of(now)
     candles: Sequence[SeriesCandle]
     if within.is_filled:
@@ -237,7 +246,7 @@ def _count(state: bytes, timeframe: Timeframe) -> int:
 
 
 def _joined(group: Sequence[SeriesCandle], width_s: int) -> SeriesCandle:
-    """Return one candle made from consecutive candles."""
+    """Return *group*, consecutive candles, merged into one of *width_s* seconds."""
     first = group[0]
     last = group[-1]
     highs = [each.high_sol for each in group if each.high_sol is not None]
@@ -271,7 +280,7 @@ def _with_volume(candle: SeriesCandle, beside: UnpricedVolume) -> SeriesCandle:
 
 
 def _before_the_first(series: Series, within: Range) -> Iterator[SeriesCandle]:
-    """Yield flat candles at the first price, from the first bucket with volume to the first price.
+    """Yield flat candles at the first price, for the spans from the first volume to this price.
 
     Without them, no candle would have the volume that was traded before the first price.
     """
@@ -287,7 +296,7 @@ def _before_the_first(series: Series, within: Range) -> Iterator[SeriesCandle]:
 
 
 def _filled(series: Series, within: Range, now: UnixS) -> Iterator[SeriesCandle]:
-    """Yield the candles up to `within.until`, and a flat candle for each bucket without a price.
+    """Yield the candles of *series* up to the end of the range, with flat candles in the gaps.
 
     No flat candle begins after *now* or before the first candle.
     """
@@ -307,9 +316,10 @@ def _filled(series: Series, within: Range, now: UnixS) -> Iterator[SeriesCandle]
 def _flat(
     flows: Mapping[UnixS, UnpricedVolume], spans: range, price: float, sol: float | None
 ) -> Iterator[SeriesCandle]:
-    """Yield a flat candle, at *price* and *sol*, for each of *spans*, the buckets without a price.
+    """Yield a flat candle for each of *spans*, the starts of spans without a price.
 
-    flows   the volume by bucket
+    flows        the volume by start of the span
+    price, sol   the price of these candles, in USD and in SOL
     """
     for at in map(UnixS, spans):
         _, buy, sell, imported = flows.get(at, UnpricedVolume(at, 0, 0))
@@ -337,9 +347,9 @@ NAMES: Final = (*REPORTED, "atr", "bollinger", "vwap", "stochRsi")
 
 
 class Start(NamedTuple):
-    """The place from which averages continue.
+    """The candle of a series from which averages continue.
 
-    first    the index of a candle in a series
+    first    the index of this candle in the series
     closed   the number of all candles of the mint before this candle
     acc      the accumulators after these candles
     """
@@ -353,7 +363,10 @@ FROM_THE_FIRST: Final = Start(0, 0, np.zeros(kernels.ACC))
 
 
 def lead(names: Collection[str], width_s: int) -> int:
-    """Return the number of candles that the indicators *names* need before a page."""
+    """Return the number of candles to read before a page, so that *names* are exact on it.
+
+    width_s   the length of the candles in seconds
+    """
     leads = {
         **dict.fromkeys(("fibonacci", *FURTHER), SWING),
         "atr": FORGOTTEN + ATR_CANDLES,
@@ -367,10 +380,10 @@ def lead(names: Collection[str], width_s: int) -> int:
 def values_of(
     series: Series, start: Start, asked: Collection[AskedIndicator], count: int
 ) -> dict[str, Floats]:
-    """Return the values of the indicators *asked*, by text: a row for each candle from *start* on.
+    """Return the values of the indicators *asked* by their text, for candles from *start* on.
 
-    A row is a number, or a number for each output of the indicator; NaN: unknown.  Only the newest
-    *count* rows are complete: older ones can be NaN.
+    There is a row for each candle: a number, or a number for each output of the indicator; NaN:
+    unknown. Only the newest *count* rows are complete: older ones can be NaN.
     """
     if not asked:
         return {}
@@ -379,7 +392,10 @@ def values_of(
 
 
 def start_of(series: Series, waypoints: Sequence[Waypoint]) -> Start | None:
-    """Return the first place in *series* from which averages can continue; None: no such place."""
+    """Return the first candle in *series* from which averages can continue; None if there is none.
+
+    waypoints   stored accumulators of the mint, each from before a candle
+    """
     if series.closed == 0:
         return FROM_THE_FIRST
     places = {candle.bucket: index for index, candle in enumerate(series.candles)}
@@ -392,10 +408,10 @@ def start_of(series: Series, waypoints: Sequence[Waypoint]) -> Start | None:
 
 
 def filled_start(page: PageOfCandles, series: Series) -> int | None:
-    """Return the index of the first candle of a filled *page* with exact indicators.
+    """Return the index of the first candle of *page* with exact indicators; None if none has them.
 
-    Return None if no candle of the page has them.  Averages of filled candles have no waypoints:
-    they begin with the page, and are exact to 1e-13 once older candles no longer affect them.
+    Gaps in the page were filled with flat candles.  No accumulators are stored for these, so
+    averages begin with the page, and are exact to 1e-13 once older candles no longer affect them.
 
     series   the candles from which the page was filled
     """
@@ -407,11 +423,13 @@ def filled_start(page: PageOfCandles, series: Series) -> int | None:
 def indicators_of(
     series: Series, start: Start, width_s: int, names: Collection[str]
 ) -> dict[str, Floats]:
-    """Return the values of the indicators *names*, a row for each candle from *start* on.
+    """Return the values of the indicators *names* at the candles of *series* from *start* on.
 
-    A row is one number; for `macd` it is (line, signal, histogram), for `fibonacci` the levels in
-    the order of the report, for `bollinger` (upper, middle, lower), for `stochRsi` (k, d).  NaN:
-    unknown.
+    There is a row for each candle: one number, or for `macd` (line, signal, histogram), for
+    `fibonacci` the levels in the order of the report, for `bollinger` (upper, middle, lower), for
+    `stochRsi` (k, d). NaN: unknown.
+
+    width_s   the length of the candles in seconds
     """
     highs = np.array([candle.high for candle in series.candles])
     lows = np.array([candle.low for candle in series.candles])
@@ -446,7 +464,7 @@ def _averages(candles: Candles, start: Start) -> Floats:
 
 
 def _windows(values: Floats, size: int, short: float) -> Floats:
-    """Return, for each of *values*, the *size* values that end with this value.
+    """Return, for each of *values*, the *size* values that end with it, as a row.
 
     short   replaces values before the first one
     """
@@ -454,10 +472,10 @@ def _windows(values: Floats, size: int, short: float) -> Floats:
 
 
 def _fibonacci(highs: Floats, lows: Floats, *, is_whole: bool) -> Floats:
-    """Return, for each candle, the levels of the 100 candles, or fewer, that end with this candle.
+    """Return the Fibonacci levels at each candle, computed from the 100 candles that end with it.
 
-    is_whole   whether these are all candles of the mint; otherwise, the levels of fewer than 100
-               candles are NaN
+    is_whole   whether the first candle is the first one of the mint: its levels are then computed
+               from fewer candles; otherwise, levels of fewer than 100 candles are NaN
     """
     high = _windows(highs, SWING, -np.inf).max(axis=1)
     low = _windows(lows, SWING, np.inf).min(axis=1)
@@ -494,9 +512,9 @@ def _bollinger(closes: Floats) -> Floats:
 
 
 def _vwap(series: Series, width_s: int, typical: Floats) -> Floats:
-    """Return, for each candle, the VWAP of its day so far; NaN before the day's first trade.
+    """Return, for each candle, the volume-weighted average price since its day began.
 
-    The values of a day are all NaN if its start is not in *series*.
+    NaN before the first trade of the day, and on a day whose start is not in *series*.
     """
     buckets = np.array([candle.bucket for candle in series.candles], np.int64)
     dollars = np.array(
@@ -544,10 +562,10 @@ def short_series(kept: KeptSwaps) -> Series:
 
 
 def pool_series(kept: KeptPools, pool: str, width: Width) -> Series:
-    """Return the candles of *pool* in *kept*, without the first one if its start may be missing.
+    """Return the candles of *pool* in *kept*, merged into candles of *width*.
 
-    If the pool is not in the pool book, there are no candles.  The count of a candle includes swaps
-    without a price.
+    The first one is left out if its start may be missing.  If the pool is not in the pool book,
+    there are no candles.  The count of a candle includes swaps without a price.
     """
     book = next((one for one in kept.booked if one.pool == pool), None)
     if book is None or kept.time is None:

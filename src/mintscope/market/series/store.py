@@ -1,4 +1,4 @@
-"""Reads series from SQL, and packs the details of swaps."""
+"""Reads candles, swaps and pools of mints over time from SQL, and packs the details of swaps."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -44,7 +44,10 @@ _details: Final = msgspec.msgpack.Decoder(list[tuple[Any, ...]])
 
 
 def details_blob(swaps: Sequence[PricedSwap]) -> bytes | None:
-    """Return the details of *swaps*, without migrations, as a blob; None if some are missing."""
+    """Return the details of *swaps*, such as their signatures, as bytes for one column.
+
+    Migrations have no details.  Returns None if a swap lacks them.
+    """
     exchanged = _exchanged(swaps)
     rows = [
         (
@@ -63,9 +66,9 @@ def details_blob(swaps: Sequence[PricedSwap]) -> bytes | None:
 
 
 def with_details(swaps: Sequence[PricedSwap], blob: bytes | None) -> list[PricedSwap]:
-    """Return *swaps*, except migrations, with their details from *blob*.
+    """Return *swaps* without migrations, each with its details from *blob*, such as its signature.
 
-    The list is empty if the details do not match the swaps.
+    The list is empty if *blob* does not have one entry for each of these swaps.
     """
     details = [] if blob is None else _details.decode(blob)
     exchanged = _exchanged(swaps)
@@ -77,7 +80,7 @@ def with_details(swaps: Sequence[PricedSwap], blob: bytes | None) -> list[Priced
 
 
 def _exchanged(swaps: Sequence[PricedSwap]) -> list[PricedSwap]:
-    """Return *swaps* without migrations, which only name the pool that replaced a bonding curve."""
+    """Return *swaps* without migrations, which only name the pool that replaces a bonding curve."""
     return [one for one in swaps if one.evidence is None or one.evidence.succeeds is None]
 
 
@@ -93,7 +96,7 @@ def _detail(row: Sequence[Any]) -> SwapDetail:
 
 @lru_cache(maxsize=TEXTS_MAX)
 def _text(signature: bytes) -> str:
-    """Return *signature* in base58; cached, because decoding the rest of a swap takes no longer."""
+    """Return *signature* in base58."""
     return str(SignatureBytes.from_bytes(signature))
 
 
@@ -191,7 +194,7 @@ NEWEST: Final = SwapPlace(Slot(1 << 62), 0, 0, 0, 0)
 
 
 class SqlSeries:
-    """Implements SeriesReader; call `close` when done."""
+    """Reads candles, swaps and pools of mints from SQL; call `close` when done."""
 
     def __init__(self, access: AccessInThreads[Database]) -> None:
         self._reading = log_reader.MarketReading(access)
@@ -203,37 +206,52 @@ class SqlSeries:
     async def candles(
         self, mint: Mint, asked: AskedCandles, known: KeptCandles | None = None
     ) -> KeptCandles | None:
-        """Return the candles of *mint* that *asked* describes; None if it is not tracked."""
+        """Return the candles of *mint* for the range in *asked*; None if it is not tracked.
+
+        known   candles read before, which need not be read again
+        """
         return await self._reading.in_snapshot(lambda db: _candles(db, mint, asked, known))
 
     async def swaps(
         self, mint: Mint, before: SwapPlace | None, limit: int, *, with_crowds: bool = False
     ) -> LoggedSwaps | None:
-        """Return up to *limit* swaps of *mint*, newest first; None if it is not tracked."""
+        """Return up to *limit* logged swaps of *mint*, newest first; None if *mint* is not tracked.
+
+        before        return only swaps before this one; None: begin with the newest
+        with_crowds   whether the crowds of the mint are read, too
+        """
         return await self._reading.in_snapshot(
             lambda db: _swaps(db, mint, before or NEWEST, limit, with_crowds=with_crowds)
         )
 
     async def kept_swaps(self, mint: Mint, until: UnixS, spans: int) -> KeptSwaps | None:
-        """Return the newest swaps of *mint* up to *until*; None if it is not tracked."""
+        """Return the newest swaps of *mint* up to the time *until*; None if it is not tracked.
+
+        spans   the most spans of 15 seconds with a swap for which to return the swaps
+        """
         return await self._reading.in_snapshot(lambda db: _kept_swaps(db, mint, until, spans))
 
     async def pools(self, mint: Mint, since_s: int = pool_book.POOL_CANDLES_S) -> KeptPools | None:
         """Return the pools of *mint* and their candles; None if the mint is not tracked.
 
-        since_s   the span of the candles in seconds, up to the newest folded slot
+        since_s   how many seconds of candles to return, up to the newest folded slot
         """
         return await self._reading.in_snapshot(lambda db: _pools(db, mint, since_s))
 
     async def facts(self, mint: Mint) -> MintFacts | None:
-        """Return the newest facts of *mint*; None if none were read."""
+        """Return the newest facts of *mint*, such as its name; None if none were read yet."""
         found = await self._reading.run(lambda db: db.execute(FACTS, (mint,)).fetchone())
         return None if found is None else msgspec.json.decode(found[0], type=MintFacts)
 
     async def past(
         self, mint: Mint, moment: Moment, timeframes: Collection[str] = ()
     ) -> PastMint | OutOfReach | None:
-        """Return *mint* as it was at *moment*; see `SeriesReader.past`."""
+        """Return *mint* as it was at *moment*; None if it is not tracked.
+
+        Returns OutOfReach if the stored data do not suffice for an exact report of *moment*.
+
+        timeframes   timeframes in addition to those of the specification
+        """
         return await self._reading.in_snapshot(lambda db: read_past(db, mint, moment, timeframes))
 
     async def close(self) -> None:
@@ -289,9 +307,9 @@ def _candles(
 def _stands(
     db: Database, mint: Mint, known: KeptCandles, folded: tuple[bytes | None, bytes | None]
 ) -> bool:
-    """Return whether the rows of *known* are still valid.
+    """Return whether the candles of *known* are still those that are stored.
 
-    Every fold of the mint changes its state.  Other changes of rows come with an event `untrack`
+    Every fold of the mint changes its state.  Other changes of candles come with an event `untrack`
     or `track`: imports and backfills write these events, too.
 
     folded   the current (state, in_sol) of the mint
@@ -370,12 +388,12 @@ def _crowds(db: Database, mint: Mint, tip: LogTip) -> KeptCrowds:
 
 
 def _missed_until(db: Database, mint_id: int, since: int, swaps: Mapping[int, int]) -> UnixS | None:
-    """Return the end of the newest span after *since* with swaps that the pool book does not have.
+    """Return the end of the newest span after *since* with swaps that the pool book lacks.
 
-    Return None if there is no such span.  Older versions of ingest, and backfills that mend a gap,
-    write candles, but not the pool book.
+    None if there is no such span.  Older versions of ingest, and backfills that fill a gap, write
+    candles, but not the pool book.
 
-    swaps   the number of swaps in the pool book, by span
+    swaps   the number of swaps in the pool book, by start of the span
     """
     counts = db.execute(SWAPS_OF_CANDLES, (mint_id, since))
     missed = [at for at, count in counts if count > swaps.get(at, 0)]
@@ -383,16 +401,18 @@ def _missed_until(db: Database, mint_id: int, since: int, swaps: Mapping[int, in
 
 
 def _first_crowd(since: UnixS, tip: LogTip) -> int:
-    """Return the time after which the spans of the day begin, in a `CrowdBook` begun at *since*.
+    """Return the time after which the spans of a day begin for which the traders are stored.
 
     There may be older rows, from an earlier time in which an older version tracked the mint.
+
+    since   the time of the first swap in the crowd book of the mint
     """
     first = bucket(Timeframe.M5, since) - 1
     return max(first, bucket(Timeframe.M5, tip.time or UnixS(0)) - CROWDS_S)
 
 
 def _is_trimmed(db: Database, since_slot: int) -> bool:
-    """Return whether swaps after *since_slot* may have been dropped."""
+    """Return whether swaps in slots after *since_slot* may have been deleted from the log."""
     first_slot, trimmed = db.execute(FIRST_KEPT).get
     return bool(trimmed) and (first_slot is None or first_slot > since_slot)
 
@@ -420,7 +440,7 @@ def _kept_swaps(db: Database, mint: Mint, until: UnixS, spans: int) -> KeptSwaps
 
 
 def _newest_first(db: Database, mint: Mint, bounds: dict[str, int]) -> Iterator[LoggedSwap]:
-    """Yield the swaps within *bounds*, newest first.
+    """Yield the swaps of *mint* within *bounds*, newest first.
 
     Each SQL statement reads twice as many slots as the statement before it.
     """

@@ -1,8 +1,8 @@
-"""Candles as tables for other tools: CSV, Parquet, and the file format of Arrow.
+"""Candles as tables in CSV, Parquet or the file format of Arrow.
 
 A table has one column for each value, in the order of COLUMNS; tables of several mints begin with a
 column `token`.  A value that is not known is null, and empty in CSV.  Parquet and Arrow are written
-by polars, which the extra `tables` installs.
+by polars, which is installed with the extra `tables` of the package.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ Table: TypeAlias = dict[str, Column]
 
 
 class TableFormat(StrEnum):
-    """The format of a table."""
+    """A file format for tables of candles."""
 
     CSV = "csv"
     PARQUET = "parquet"
@@ -44,7 +44,7 @@ class NoTableLibrary(Exception):
 
 
 def table_of(candles: Sequence[SeriesCandle], ended: UnixS) -> Table:
-    """Return *candles*, a response of `GET .../candles`, as columns.
+    """Return *candles* as a table by name of the column, as in the response of `GET .../candles`.
 
     ended    candles that begin later than this time are open
     """
@@ -79,7 +79,7 @@ def joined(tables: Sequence[Table]) -> Table:
 
 
 def written(table: Table, form: TableFormat) -> bytes:
-    """Return *table* in the format *form*.
+    """Return *table* as the bytes of a file in the format *form*.
 
     Raises NoTableLibrary for Parquet and Arrow if polars is not installed.
     """

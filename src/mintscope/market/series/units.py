@@ -1,4 +1,4 @@
-"""Candles in another unit: SOL at the time of each swap, or market capitalisation."""
+"""Candles in another unit: in SOL, at its rate when each swap was made, or as market caps."""
 
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -25,7 +25,10 @@ class Supply(NamedTuple):
 
 
 def supply_of(facts: MintFacts | None) -> Supply | None:
-    """Return the supply in *facts*; None if there are no facts, or if the supply is 0."""
+    """Return the supply of a mint, as a number and as text.
+
+    None if *facts* is None, or if the supply is 0, which means that it is unknown.
+    """
     if facts is None or not facts.supply:
         return None
     # At least one digit stays before the point.
@@ -37,12 +40,12 @@ def supply_of(facts: MintFacts | None) -> Supply | None:
 
 
 def priced_in(series: Series, unit: PriceUnit, supply: Supply | None) -> Series:
-    """Return *series* in *unit*.
+    """Return *series* with its prices in *unit*.
 
-    In SOL, a candle without prices in SOL becomes the volume of an unpriced span, so that a filled
-    series has a candle for it.
+    In SOL, a candle without prices in SOL becomes an unpriced span with the same volume, so that it
+    is not missing where gaps are filled.
 
-    supply   required for market capitalisations
+    supply   the number of tokens; required for market capitalisations
     """
     if unit == "usd":
         return series

@@ -1,1 +1,1 @@
-"""Stores the market in SQL."""
+"""The SQL of the market: log, fold, coverage, mints, and deletion of old rows."""

@@ -116,7 +116,10 @@ SELECT address, sum(count), sum(CAST(buy_volume + sell_volume AS double precisio
 
 
 class CoverageWriter:
-    """Adds the coverage of blocks to the sums of their hour, in the transactions of one writer."""
+    """Adds up how many exchanges of each block were read and missed, by hour, in the store.
+
+    One process writes; the counts are added in its transactions.
+    """
 
     def __init__(self) -> None:
         self._hour = -1
@@ -126,16 +129,20 @@ class CoverageWriter:
         self._mints: set[str] = set()
 
     def add(self, db: Database, seen: Sequence[SlotCoverage]) -> None:
-        """Add the coverage of the blocks *seen*, which are sorted by time."""
+        """Add to the stored counts which exchanges of the blocks *seen* were read and missed.
+
+        seen   sorted by time
+        """
         for hour, slots in groupby(seen, lambda each: each.time // HOUR_S):
             if hour != self._hour:
                 self._begin(db, hour)
             self._add(db, hour, list(slots))
 
     def _begin(self, db: Database, hour: int) -> None:
-        """Begin *hour*: delete old hours, and reduce the newest stored hour to its largest names.
+        """Begin the counts of *hour*; delete those of old hours, and shorten the newest ones.
 
-        The other programs and mints of that hour are summed under the name OTHER.
+        Of the newest stored hour, only the largest programs and mints are kept by name; the others
+        are summed under the name OTHER.
         """
         newest = db.execute("SELECT max(hour) FROM coverage").get
         if newest is not None:
@@ -177,7 +184,7 @@ class CoverageWriter:
 
 
 def lost(db: Database, gap: Gap) -> None:
-    """Record *gap*, which replaces shorter open gaps with the same first slot.
+    """Store *gap*, which replaces shorter open gaps with the same first slot.
 
     If a longer gap with this first slot is open, nothing changes.
     """
@@ -187,9 +194,10 @@ def lost(db: Database, gap: Gap) -> None:
 
 
 def died(db: Database, slot: Slot, parent_slot: Slot, time: UnixS) -> None:
-    """Record that the block at *slot* died: slots since its parent no longer count as skipped.
+    """Record that the chain abandoned the block at *slot*, whose effective time is *time*.
 
-    The program calls of the block still count, because they show how well blocks are read.
+    The slots between it and its parent no longer count as skipped.  The program calls of the block
+    still count, because they show how well blocks are read.
     """
     db.execute(DIED, (slot - parent_slot - 1, time // HOUR_S))
 
@@ -207,7 +215,7 @@ def _bounded(tally: Tally) -> Tally:
 
 
 def _keep_programs(db: Database, hour: int) -> None:
-    """Replace all programs of *hour*, except the largest, by their sums under the name OTHER."""
+    """Add up the counts of all but the largest programs of *hour*, and store them as OTHER."""
     rest: dict[tuple[str, str], list[Tally]] = defaultdict(list)
     for (program,) in list(db.execute(LARGEST_PROGRAMS, (hour,)))[PROGRAMS_MAX:]:
         for outcome, *tally in db.execute(OF_PROGRAM, (hour, program)):
@@ -227,9 +235,11 @@ def _keep_mints(db: Database, hour: int) -> None:
 
 
 def coverage_of(db: Database, hours: int) -> Coverage | None:
-    """Return the coverage of *hours* hours, at most a week, of which the last has the newest block.
+    """Return the numbers of exchanges read and missed in *hours* hours; None before any block.
 
-    Returns None before the first block.
+    The last of these hours is that of the newest block.
+
+    hours   at most a week
     """
     time = db.execute(NEWEST_TIME).get
     if time is None:
@@ -245,7 +255,7 @@ def coverage_of(db: Database, hours: int) -> Coverage | None:
 
 
 def missed_mints(db: Database) -> MissedMints:
-    """Return the mints with missed calls in the newest WINDOW_HOURS hours."""
+    """Return the mints of which calls were missed in the newest WINDOW_HOURS hours."""
     time = db.execute(NEWEST_TIME).get
     if time is None:
         return MissedMints({}, is_whole=True)

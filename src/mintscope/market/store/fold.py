@@ -1,4 +1,4 @@
-"""Reads final slots from SQL, and writes the candles and states into which they are folded."""
+"""Reads final slots from SQL, adds their swaps to candles and totals, and writes the results."""
 
 from collections.abc import Collection, Mapping, Sequence
 from operator import itemgetter
@@ -65,7 +65,7 @@ SELECT address, day, swaps, volume, lively_day
 
 
 def _updating(keys: str, *columns: str) -> str:
-    """Return the clause that updates *columns* if a row with the same *keys* exists.
+    """Return the SQL clause that updates *columns* if a row with the same *keys* exists.
 
     Most rows exist already, and an update takes less time than a replacement.
     """
@@ -151,7 +151,7 @@ UPDATE progress SET folded_slot = ?, folded_day = ?,
 
 
 class SqlFolding:
-    """A batch of final slots to fold, read in parts and written in one transaction; see `begin`.
+    """A batch of final slots to fold: it is read in parts and written in one transaction.
 
     slots    the final slots of the batch, oldest first
     day      the UTC day of the newest folded slot; None before the first
@@ -181,7 +181,10 @@ class SqlFolding:
         *,
         retention: Retention,
     ) -> Self:
-        """Return a batch of the next final slots that are not folded yet, up to *slots_max*."""
+        """Return a batch of up to *slots_max* final slots, the next ones that are not folded yet.
+
+        retention   how long candles are kept
+        """
         folding = cls(access, tables, retention=retention)
         await access.run(lambda db: folding._read(db, slots_max))
         return folding
@@ -195,21 +198,21 @@ class SqlFolding:
         ]
 
     async def swaps(self, slot: FinalizedSlot) -> dict[Mint, list[PricedSwap]]:
-        """Return by mint the swaps of *slot*, in order."""
+        """Return the swaps of *slot* by mint; those of one mint are in order."""
         rows = await self._access.run(lambda db: db.execute(SWAPS, (slot.seq,)))
         return {Mint(address): swaps_of(Mint(address), blob) for address, blob in rows}
 
     async def details(self, slot: FinalizedSlot, mints: Sequence[Mint]) -> dict[Mint, bytes]:
-        """Return the details of the swaps in *slot*, by mint, as stored blobs.
+        """Return the details of the swaps of *mints* in *slot*, such as signatures, as bytes.
 
-        *mints* must have been read by `kept`.  Mints without details are left out.
+        `kept` must have read *mints* before.  Mints without details are left out.
         """
         mint_of = {self._ids[mint]: mint for mint in mints}
         found = await self._access.run(lambda db: _details(db, slot.seq, list(mint_of)))
         return {mint_of[mint_id]: bytes(blob) for mint_id, blob in found}
 
     async def kept(self, mints: Collection[Mint]) -> dict[Mint, Kept]:
-        """Return the stored data of *mints*, by mint; mints without a row are left out."""
+        """Return the stored data of each of *mints*; mints without a row are left out."""
         found = {}
         rows = await self._access.run(lambda db: self._tables.kept(db, mints))
         for address, mint_id, since_slot, is_removed, *states, day, swaps, volume, lively in rows:
@@ -221,14 +224,18 @@ class SqlFolding:
         return found
 
     async def followed(self) -> dict[Mint, Activity]:
-        """Return the stored activity of the tracked mints that no operator has listed."""
+        """Return the stored activity of each mint that is tracked because of its trades.
+
+        Mints that an operator has listed are left out.
+        """
         rows = await self._access.run(lambda db: db.execute(FOLLOWED))
         return {Mint(address): Activity(*counted) for address, *counted in rows}
 
     async def save(self, folded: Folded) -> bool:
-        """Write *folded*, and record its newest slot as folded; return whether it was written.
+        """Write the changes in *folded*, and record its slots as folded.
 
-        Nothing is written if a mint was tracked or untracked since the batch was read.
+        Returns False, and writes nothing, if a mint was tracked or untracked since the batch was
+        read.
         """
         return await self._access.run(lambda db: self._save(db, folded))
 
@@ -310,7 +317,10 @@ class SqlFolding:
 
 
 def _details(db: Database, seq: int, mint_ids: Sequence[int]) -> list[tuple[int, bytes]]:
-    """Return (mint id, details of its swaps) of event *seq*, for *mint_ids* that have details."""
+    """Return (mint id, packed details) for those mints in *mint_ids* whose swaps have details.
+
+    seq   the log event of the swaps
+    """
     found: list[tuple[int, bytes]] = []
     for first in range(0, len(mint_ids), DETAILS_AT_ONCE):
         some = mint_ids[first : first + DETAILS_AT_ONCE]
@@ -322,7 +332,10 @@ def _details(db: Database, seq: int, mint_ids: Sequence[int]) -> list[tuple[int,
 
 
 def cut_of(retention: Retention, mint_id: int, timeframe: Timeframe, newest: UnixS) -> Cut:
-    """Return the cut before which candles are deleted; *newest* is the newest candle's bucket."""
+    """Return the time before which the candles of a mint and a timeframe are deleted.
+
+    newest   the start of the newest candle
+    """
     return Cut(mint_id, timeframe, UnixS(newest - retention.keep_s[timeframe]))
 
 
@@ -392,7 +405,10 @@ DELETE FROM other_deciding_kept
 
 
 def price_pools(db: Database) -> list[tuple[Slot, Mint, Standing]]:
-    """Return (slot, mint, price pools after the slot), see `SqlMarketStore.price_pools`."""
+    """Return the (slot, mint, pools after that slot) of each stored change of the pools of a mint.
+
+    The slot is -1 for the pools of a mint from slots that are no longer stored.
+    """
     kept = [(Mint(mint), unpack(blob)) for mint, blob in db.execute(DECIDED)]
     # Of a mint whose tracking began or ended, both tables have a row.  The newer one counts.
     trimmed = dict(sorted(kept, key=_traded_at))
@@ -404,13 +420,12 @@ def price_pools(db: Database) -> list[tuple[Slot, Mint, Standing]]:
 
 
 def _traded_at(of: tuple[Mint, Standing]) -> UnixS:
-    """Return the time of the newest swap of a mint."""
     _, standing = of
     return max(pool.at for pool in standing.pools)
 
 
 def keep_price_pools(db: Database, until: int) -> None:
-    """Store the price pools as of event *until*, before the events up to it are deleted.
+    """Store the price pools of mints as of event *until*, before older events are deleted.
 
     Some price pools of mints that no longer trade are deleted.
     """

@@ -1,6 +1,6 @@
-"""Reads the candles and swaps from which the frames of a mint are computed.
+"""Reads what is needed to compute the timeframes that are computed only on request.
 
-A frame has the indicators of an `AskedFrame`, a timeframe that is computed only on request.
+A frame has the indicators of such a timeframe, see `AskedFrame`, for one mint.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -23,7 +23,7 @@ ALL_SLOTS: Final = Slot(1 << 62)
 
 
 class _PriceRow(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """The first fields of a swap in a blob of `log_reader`; decoding only these is faster."""
+    """The first fields of a logged swap; decoding only these is faster."""
 
     transaction_index: int
     outer: int
@@ -53,11 +53,11 @@ SELECT time, swaps
 
 
 class Folded(NamedTuple):
-    """The bounds of the swaps of a mint that its loaded state includes.
+    """The bounds of the stored swaps of a mint that the loaded fold includes.
 
     seq      the newest event that is included
     since    the slot after which swaps are included
-    recent   the time before which swaps are too old for s15
+    recent   the time before which swaps are too old for candles of 15 seconds
     folded   the newest slot that is included
     before   the time before which swaps are included
     """
@@ -76,7 +76,10 @@ def with_frames(
     folded: Folded,
     timeframes: Collection[str],
 ) -> LoadedMint:
-    """Return *loaded* with the frames of *timeframes*, as of the state and candles of *loaded*."""
+    """Return *loaded* with the frames in *timeframes* added: they are computed on request.
+
+    folded   the fold in *loaded*, from whose stored candles and swaps the frames are computed
+    """
     if not timeframes:
         return loaded
     frames = Frames()
@@ -107,8 +110,8 @@ def _bars(
 ) -> list[Bar]:
     """Return the candles of *timeframe* with a price, oldest first.
 
-    The newest candle is taken from *candles*, and up to BARS_MAX older ones from *db*.  The result
-    is empty if *candles* has no candle of *timeframe*.
+    candles   by timeframe, candles that were loaded: the newest one is taken from here, and up to
+              BARS_MAX older ones from *db*; if it has none, the result is empty
     """
     loaded = candles.get(timeframe)
     if not loaded:
@@ -123,7 +126,7 @@ def _bars(
 
 
 def _prices(db: Database, folded: Folded) -> Iterator[tuple[UnixS, float]]:
-    """Yield (time, price) of each recent folded swap that sets a price, in order."""
+    """Yield the (time, price in USD) of each recent folded swap that sets a price, oldest first."""
     bounds = {**folded._asdict(), "mint": folded.mint_id}
     del bounds["mint_id"]
     for time, blob in db.execute(SHORT, bounds):

@@ -26,7 +26,7 @@ from mintscope.solana.blocks import Gap
 
 
 class _SwapRow(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """A PricedSwap as a blob stores it: without mint and detail, which have their own columns.
+    """A `PricedSwap` as it is stored, without mint and detail, which have their own columns.
 
     `offered` and `evidence` are left out if these and all later fields are None.  Rows that older
     versions wrote have no pool.
@@ -62,12 +62,12 @@ NEWEST_CANDLES: Final = "UNION ALL".join(
 
 
 def swaps_blob(swaps: Iterable[PricedSwap]) -> bytes:
-    """Return the swaps of one mint and slot as a blob."""
+    """Return the swaps of one mint and slot as bytes for one column, which `swaps_of` reads."""
     return _encode([_swap_row(swap) for swap in swaps])
 
 
 def swaps_of(mint: Mint, blob: bytes) -> list[PricedSwap]:
-    """Return the swaps of *mint* in *blob*, in order."""
+    """Return the swaps of *mint* that are encoded in *blob*, in order."""
     return [
         PricedSwap(
             mint,
@@ -106,40 +106,43 @@ def _swap_row(swap: PricedSwap) -> tuple[Any, ...]:
 
 
 def standing_blob(standing: Standing | None) -> bytes | None:
-    """Return *standing* as a blob; None for None."""
+    """Return the pools of a mint as bytes for one column; None if *standing* is None."""
     return None if standing is None else pack(standing)
 
 
 def mints_blob(mints: Iterable[Mint]) -> bytes:
-    """Return the addresses *mints* as a blob."""
+    """Return the addresses *mints* as bytes in one column, which `mints_of` reads."""
     return _encode(list(mints))
 
 
 def mints_of(blob: bytes) -> tuple[Mint, ...]:
-    """Return the addresses in *blob*."""
+    """Return the mint addresses in *blob*, the column that `mints_blob` wrote."""
     return tuple(Mint(address) for address in _mints.decode(blob))
 
 
 def header_row(header: SlotHeader) -> tuple[Any, ...]:
-    """Return *header* as a row of the table `header`, without seq."""
+    """Return *header* as the values of a row of the table `header`, without its column `seq`."""
     *columns, samples = astuple(header)
     return (*columns, _encode(samples))
 
 
 def header_of(row: Row) -> SlotHeader:
-    """Return the header in *row*."""
+    """Return the header of a slot from *row*, the columns that `header_row` filled."""
     slot, parent_slot, blockhash, time, sol_usd, sol_usd_time, blob = row
     samples = _samples.decode(blob)
     return SlotHeader(slot, parent_slot, blockhash, time, sol_usd, sol_usd_time, samples)
 
 
 def last_seq(db: Database) -> int:
-    """Return the seq of the newest event, 0 for an empty log."""
+    """Return the position of the newest event of the log, 0 if it has none."""
     return int(db.execute("SELECT coalesce(max(seq), 0) FROM event").get)
 
 
 def newest_candles(db: Database, mint_id: int, limit: int) -> dict[Timeframe, Sequence[CandleRow]]:
-    """Return, by timeframe, up to *limit* of a mint's newest candles with a price, oldest first."""
+    """Return, by timeframe, the newest candles of a mint with a price, oldest first.
+
+    limit   the most candles of each timeframe
+    """
     found: dict[Timeframe, list[CandleRow]] = {timeframe: [] for timeframe in Timeframe}
     for timeframe, *row in db.execute(NEWEST_CANDLES, {"mint": mint_id, "limit": limit}):
         found[Timeframe(timeframe)].append(CandleRow(*row))
@@ -157,7 +160,7 @@ class MarketReading:
     access       runs reads over a connection of its own
     timeout_s    the time limit of one read, including the wait for earlier reads
 
-    Reads raise ServiceUnavailable if the database fails or does not answer in time.
+    Every read raises ServiceUnavailable if the database fails or does not answer in time.
     """
 
     def __init__(
@@ -167,7 +170,7 @@ class MarketReading:
         self._timeout_s = timeout_s
 
     async def in_snapshot(self, read: Callable[[Database], Result]) -> Result:
-        """Return the result of *read*, all of whose statements see the same commit."""
+        """Return the result of *read*, whose SQL statements all see one state of the database."""
 
         def in_one(db: Database) -> Result:
             with db.snapshot():
@@ -176,7 +179,10 @@ class MarketReading:
         return await self.run(in_one)
 
     async def run(self, read: Callable[[Database], Result]) -> Result:
-        """Return the result of *read*, whose statements may see different commits."""
+        """Return the result of *read*, whose SQL statements may see different states.
+
+        They are not in one transaction.
+        """
         try:
             async with asyncio.timeout(self._timeout_s):
                 return await self._access.run(read)
@@ -184,7 +190,7 @@ class MarketReading:
             raise ServiceUnavailable("The market data cannot be read now; try again.") from cause
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close the connections to the database."""
         self._access.close()
 
 
@@ -220,9 +226,10 @@ SELECT program, reason, head, sum(count), sum(CAST(volume AS double precision)),
 
 
 def add(db: Database, seen: NotRead) -> None:
-    """Add *seen* to the counts of its hour, and delete the counts of hours at least a week older.
+    """Add *seen*, calls that could not be read as swaps, to the stored counts of their hour.
 
-    If the hour has too many kinds, a new kind is counted by its reason, under the program `other`.
+    Counts that are a week or more older are deleted.  If the hour has too many kinds of calls, a
+    new kind is counted by its reason alone, under the program `other`.
     """
     hour = seen.time // HOUR_S
     kind = {"program": seen.program, "reason": seen.reason, "head": seen.head}
@@ -235,7 +242,10 @@ def add(db: Database, seen: NotRead) -> None:
 
 
 def largest(db: Database, limit: int) -> list[NotRead]:
-    """Return up to *limit* kinds of calls, by falling volume, see `CoverageReader.not_read`."""
+    """Return up to *limit* kinds of program calls that were not read in the newest 24 hours.
+
+    Those with the most volume come first.
+    """
     bounds = {"hour_s": HOUR_S, "hours": DAY_HOURS, "limit": limit}
     return [
         NotRead(
@@ -370,7 +380,7 @@ SELECT first, last,
 
 
 class SqlLogReader:
-    """Implements LogReader and CoverageReader; `close` it when done.
+    """Reads the swap log and the coverage from SQL; call `close` when done.
 
     access    runs reads in one thread
     version   returns a number that changes with each commit, and takes less time than `tip_of`;
@@ -388,53 +398,71 @@ class SqlLogReader:
         self._tip: tuple[int, log.LogTip] | None = None
 
     async def tip(self) -> log.LogTip:
-        """Return the newest position of the log; if `version` is not None, read only changes."""
+        """Return the newest position of the log.
+
+        If `version` is not None, the database is read only after a commit.
+        """
         return await self._reading.run(self._read_tip)
 
     async def events(self, after_seq: int, limit: int) -> Sequence[log.Event]:
-        """Return up to *limit* events after *after_seq*, in order; see `LogReader.events`."""
+        """Return up to *limit* events of the swap log after position *after_seq*, oldest first.
+
+        Raises LogTrimmed if events after *after_seq* are no longer stored.
+        """
         return await self._reading.in_snapshot(lambda db: _events(db, after_seq, limit))
 
     async def tracked(self) -> tuple[int, frozenset[Mint]]:
-        """Return the seq of the newest event, and the mints that are tracked after this event."""
+        """Return the position of the newest event, and the mints that are tracked after it."""
         return await self._reading.in_snapshot(_tracked)
 
     async def seconds(self, span_s: int) -> Sequence[tuple[Slot, UnixS]]:
-        """Return in order (slot, time) of the first slot of each of the newest *span_s* seconds."""
+        """Return (slot, time) of the first slot in each of the last *span_s* seconds, in order."""
         return await self._reading.run(
             lambda db: [(Slot(slot), UnixS(time)) for slot, time in db.execute(SECONDS, (span_s,))]
         )
 
     async def load(self, mint: Mint, timeframes: Collection[str] = ()) -> log.LoadedMint | None:
-        """Return the stored data of *mint*, with frames *timeframes*; None if it is not tracked."""
+        """Return the stored data of *mint*; None if it is not tracked.
+
+        timeframes   the names of timeframes to add to those of the specification, see `AskedFrame`
+        """
         return await self._reading.in_snapshot(lambda db: _load(db, mint, timeframes))
 
     async def overview(self) -> MarketOverview:
-        """Return the overview of the market.  Raises ServiceUnavailable."""
+        """Return the position of the market, with its gaps and tracked mints.
+
+        Raises ServiceUnavailable if the store does not answer.
+        """
         return await self._reading.in_snapshot(_overview)
 
     async def gaps(self, limit: int) -> Sequence[Gap]:
-        """Return up to *limit* open gaps, newest first.  Raises ServiceUnavailable.
+        """Return up to *limit* open gaps, newest first.
 
-        The reason of a gap states whether attempts to fill it failed.
+        The reason of a gap states whether attempts to fill it failed.  Raises ServiceUnavailable if
+        the store does not answer.
         """
         return await self._reading.in_snapshot(
             lambda db: [Gap(*row) for row in db.execute(NEWEST_GAPS, (limit,))]
         )
 
     async def not_read(self, limit: int) -> Sequence[NotRead]:
-        """Return up to *limit* kinds of calls of the newest 24 hours, by falling volume."""
+        """Return up to *limit* kinds of program calls that were not read in the newest 24 hours.
+
+        Those with the most volume come first.
+        """
         return await self._reading.in_snapshot(lambda db: largest(db, limit))
 
     async def coverage(self, hours: int) -> Coverage | None:
-        """Return the coverage of *hours* hours, at most a week, to the hour of the newest block.
+        """Return the numbers of exchanges that were read and missed in the newest *hours* hours.
 
-        Returns None before the first block.
+        The last of these hours is that of the newest block.  None before the first block.
+
+        hours   at most a week
         """
         return await self._reading.in_snapshot(lambda db: coverage_of(db, hours))
 
     async def missed_mints(self) -> MissedMints:
-        """Return the mints with missed calls in the newest `coverage.WINDOW_HOURS` hours."""
+        """Return the mints of which calls were missed in the newest WINDOW_HOURS hours."""
         return await self._reading.in_snapshot(missed_mints)
 
     async def close(self) -> None:
@@ -453,7 +481,7 @@ class SqlLogReader:
 
 
 def tip_of(db: Database) -> log.LogTip:
-    """Return the newest position of the log, which a single statement reads."""
+    """Return the newest position of the log, read with a single SQL statement."""
     seq, slot, time, follows_files, final, folded, genesis_hash = db.execute(TIP).get
     return log.LogTip(
         seq=seq,
@@ -552,9 +580,10 @@ def _load(db: Database, mint: Mint, timeframes: Collection[str]) -> log.LoadedMi
 
 
 def folded_standing(db: Database, mint_id: int, seq: int | None) -> list[tuple[Slot, bytes]]:
-    """Return [(slot, packed standing)] of a mint as of event *seq*; [] if there is no standing.
+    """Return the slot that last changed the pools of a mint, and the packed pools after it.
 
-    The slot is -1 if it is no longer stored.
+    It is the last one up to the log event *seq*, or slot -1 if it is no longer stored.  The list is
+    empty if there is none.
     """
     bounds = {"mint": mint_id, "folded": seq}
     rows = list(db.execute(FOLDED_STANDING, bounds)) or list(db.execute(TRIMMED_STANDING, bounds))
@@ -568,7 +597,9 @@ def tail_of(
     folded: str = FOLDED_SECONDS,
     ahead: str = NOT_FOLDED,
 ) -> list[log.TailSwap]:
-    """Return the newest swaps of *mint*, in the form of `LoadedMint.tail`.
+    """Return the newest swaps of *mint* in order, those that are folded summed by second.
+
+    They have the form of `LoadedMint.tail`.
 
     bounds   the values of the parameters of both statements
     folded   the SQL statement that reads the volumes of seconds that are folded
@@ -588,7 +619,10 @@ def tail_of(
 
 
 def _volume_swaps(mint: Mint, volumes: Iterable[int]) -> list[log.PricedSwap]:
-    """Return a buy and a sell of *mint* with *volumes*, (bought, sold); none for a volume of 0."""
+    """Return one buy and one sell of *mint* that stand for all its volume in a span.
+
+    volumes   the bought and the sold micro-USD; no swap is returned for 0
+    """
     return [
         log.PricedSwap(mint, 0, 0, -1, 0, is_buy, volume, None, None)
         for is_buy, volume in zip((True, False), volumes, strict=True)

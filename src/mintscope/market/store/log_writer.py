@@ -1,4 +1,4 @@
-"""Writes the swap log to SQL tables."""
+"""Writes the swap log, tracked mints and facts of mints to SQL tables."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -134,7 +134,7 @@ SELECT min(seq) FROM header WHERE time >= (SELECT time FROM header WHERE seq = ?
 
 
 class LogCopier:
-    """Copies the write-ahead log into the database file in a thread, while the writer continues.
+    """Copies SQLite's write-ahead log into the database file, while the writer continues.
 
     access   runs *copy* in a thread, over a separate connection
     copy     copies the write-ahead log if it is long enough
@@ -146,7 +146,10 @@ class LogCopier:
         self._copying: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Start a copy, unless a copy is running.  Raises DatabaseError if the last copy failed."""
+        """Begin to copy the write-ahead log into the database file, unless this is running already.
+
+        Raises DatabaseError if the last copy failed.
+        """
         last = self._copying
         if last is not None:
             if not last.done():
@@ -165,7 +168,7 @@ class LogCopier:
 
 
 class SqlMarketStore:
-    """Writes the market for ingest; one process writes at a time.
+    """Writes the log and the fold of the market for ingest; one process writes at a time.
 
     access        runs work on the writer's connection, in one thread or in the event loop
     tables        the reads and writes that differ by database engine
@@ -193,24 +196,25 @@ class SqlMarketStore:
         self._forgetting = Forgetting(self._mints.drop)
 
     async def start(self, *, mints: Sequence[Mint], follows_files: bool) -> Tail:
-        """Return the headers for the check of new blocks; track *mints* if the log has no slot.
+        """Return the tail of the log: the newest blocks, against which new ones are checked.
 
-        A store that logs only tracked mints untracks the mints that a rule chose.
+        If the log has no slot yet, *mints* are tracked.  A store that logs only tracked mints ends
+        the tracking of those that a rule chose.
 
         follows_files   whether the market's clock follows replayed files; recorded for readers
         """
         return await self._access.run(lambda db: self._start(db, mints, follows_files))
 
     async def price_pools(self) -> Sequence[tuple[Slot, Mint, Standing]]:
-        """Return (slot, mint, price pools after the slot), oldest first.
+        """Return (slot, mint, price pools of the mint after the slot), oldest first.
 
-        These are, for each mint with pools in the log, the newest slot that changed its pools and
-        is no longer stored, as -1; the newest stored final slot that changed them; and later ones.
+        For each mint, these are the newest slot that changed its pools and is no longer stored, as
+        -1; the newest stored final slot that changed them; and all later ones.
         """
         return await self._access.run(price_pools)
 
     async def claim(self, genesis_hash: str) -> str:
-        """Record *genesis_hash* if the log has no genesis hash; return the hash in the log."""
+        """Store *genesis_hash* if the log has no genesis hash; return the hash that is stored."""
         return await self._access.run(lambda db: _claim(db, genesis_hash))
 
     async def write(self, changes: Sequence[Change]) -> None:
@@ -218,7 +222,10 @@ class SqlMarketStore:
         await self._access.run(lambda db: self._write(db, changes))
 
     async def fold(self, slots_max: int) -> SqlFolding:
-        """Return a batch of up to *slots_max* final slots; save it before you read the next one."""
+        """Return a batch of up to *slots_max* final slots that are not folded yet.
+
+        Save the batch before you request the next one.
+        """
         return await SqlFolding.begin(
             self._access,
             self._tables,
@@ -232,10 +239,10 @@ class SqlMarketStore:
         return count
 
     async def trim(self, events_max: int) -> int:
-        """Delete up to *events_max* of the oldest events that are not needed; return their number.
+        """Delete up to *events_max* of the oldest log events if nothing needs them.
 
-        Each call also deletes some candles of mints that are no longer tracked and, after the start
-        of a day, some mints that no longer trade.
+        Returns the number of deleted events.  Each call also deletes some candles of mints that are
+        no longer tracked and, after the start of a day, some mints that no longer trade.
         """
         trimmed = await self._access.run(lambda db: self._trim(db, events_max))
         if self._copier is not None:
@@ -310,7 +317,7 @@ class SqlMarketStore:
 
 
 class _Added:
-    """Rows that are written to the log together."""
+    """The rows of new events, which are written to the tables of the log together."""
 
     def __init__(self, numbers: Mapping[Mint, int | None]) -> None:
         self._numbers = numbers
@@ -320,7 +327,10 @@ class _Added:
         self._others: list[Sequence[object]] = []
 
     def append(self, seq: int, new: NewSlot) -> None:
-        """Add the swaps of logged mints in the slot *new*, and the changed pools of all mints."""
+        """Add the event *seq* that the slot *new* was appended, with its swaps and changed pools.
+
+        Swaps are added of the mints that are logged, pools of all mints.
+        """
         self.events.append((seq, "append", new.header.slot, None))
         self._headers.append((seq, *header_row(new.header)))
         by_mint: dict[Mint, list[PricedSwap]] = {}
@@ -337,7 +347,7 @@ class _Added:
                 self._others.append((seq, mint, standing_blob(standing)))
 
     def flush(self, db: Database) -> None:
-        """Write the rows that were added since the last call."""
+        """Write the rows that were added since the last call to the tables of the log."""
         for batch, rows in (
             (EVENTS, self.events),
             (HEADERS, self._headers),
@@ -406,7 +416,7 @@ IS_LISTED: Final = "SELECT is_listed FROM mint WHERE address = ?"
 
 
 class SqlTracking:
-    """The list of tracked mints, which an operator may change while ingest runs.
+    """The tracked mints in the store, which an operator may change while ingest runs.
 
     Every method raises ServiceUnavailable if the store does not answer.
     """
@@ -415,29 +425,29 @@ class SqlTracking:
         self._access = access
 
     async def add(self, mint: Mint) -> bool:
-        """List *mint*, and track it if it was not tracked; return False if it was listed before."""
+        """Track *mint* for an operator: it becomes listed; return False if it was listed before."""
         return await self._run(lambda db: _add(db, mint))
 
     async def remove(self, mint: Mint) -> bool:
-        """Untrack *mint* and drop its stored data; return False if it was not tracked.
+        """Untrack *mint* and delete its stored data; return False if it was not tracked.
 
-        No rule tracks it again until an operator adds it.
+        It is tracked again only if an operator adds it: no rule tracks it.
         """
         return await self._run(lambda db: _remove(db, mint))
 
     async def page(self, after: str, limit: int) -> Sequence[TrackedMint]:
-        """Return up to *limit* tracked mints whose addresses follow *after*, by address."""
+        """Return up to *limit* tracked mints whose addresses follow *after*, ordered by address."""
         return await self._run(lambda db: _read(db, PAGE, after, limit))
 
     async def found(self, text: str, limit: int) -> FoundMints:
-        """Return up to *limit* tracked mints with *text* in their address, and their total number.
+        """Return up to *limit* tracked mints with *text* in their address, and how many there are.
 
-        Mints that an operator listed come first, then mints with newer swaps.  No state is read.
+        Mints that an operator listed come first, then those with the newest swaps.
         """
         return await self._run(lambda db: _found(db, text, limit))
 
     async def one(self, mint: Mint) -> TrackedMint | None:
-        """Return the tracked mint *mint*; None if it is not tracked."""
+        """Return *mint* with the slot from which it is tracked; None if it is not tracked."""
         return next(iter(await self._run(lambda db: _read(db, ONE, mint))), None)
 
     async def close(self) -> None:
@@ -483,13 +493,20 @@ INSERT INTO ingest_check (name, said, since) VALUES (?, ?, ?)
 
 
 class SqlIngestChecks:
-    """Stores the failing checks of ingest.  Every method may raise ServiceUnavailable."""
+    """Stores the checks of ingest that fail, for the api processes.
+
+    Every method may raise ServiceUnavailable.
+    """
 
     def __init__(self, access: DatabaseAccess[Database]) -> None:
         self._access = access
 
     async def keep(self, failing: Mapping[str, str], now: UnixMs) -> None:
-        """Replace the stored checks with *failing*, messages by name; new ones fail since *now*."""
+        """Store the checks of ingest that fail now; delete those that no longer fail.
+
+        failing   messages by name of the check
+        now       the time since which new ones fail
+        """
 
         def write(db: Database) -> None:
             with db.transaction():
@@ -502,11 +519,11 @@ class SqlIngestChecks:
         await self._run(write)
 
     async def failing(self) -> Mapping[str, str]:
-        """Return the messages of the failing checks by name, oldest first."""
+        """Return the messages of the ingest checks that fail now, by name, oldest first."""
         return await self._run(lambda db: {str(name): str(said) for name, said in db.execute(ALL)})
 
     async def expect_none(self) -> None:
-        """Raise ServiceUnavailable with the messages of the failing checks, if there are any."""
+        """Raise ServiceUnavailable with the messages of the ingest checks that fail, if any do."""
         failing = await self.failing()
         if failing:
             raise ServiceUnavailable("; ".join(failing.values()))
@@ -549,7 +566,7 @@ SELECT address FROM mint WHERE since_slot IS NOT NULL AND facts_read_at_ms < ?
 
 
 class SqlMintFacts:
-    """Stores the newest facts of mints from a node; this is safe while ingest writes.
+    """Stores the facts of mints from a node, such as names; this is safe while ingest writes.
 
     Every method raises ServiceUnavailable if the store does not answer.
     """
@@ -558,7 +575,11 @@ class SqlMintFacts:
         self._access = access
 
     async def save(self, mint: Mint, facts: MintFacts) -> bool:
-        """Store *facts*; return False if *mint* has no row, or newer facts (see NEWER_MS)."""
+        """Store *facts* about *mint*, such as its name.
+
+        Returns False, and stores nothing, if *mint* has no row, or facts that are newer by
+        NEWER_MS.
+        """
         row = {
             "mint": mint,
             "slot": facts.slot,
@@ -568,16 +589,22 @@ class SqlMintFacts:
         return bool((await self._written(SAVE, row)).get)
 
     async def missed(self, mint: Mint, read_at_ms: UnixMs) -> None:
-        """Record that no facts of *mint* were read at *read_at_ms*; stored facts do not change."""
+        """Record that an attempt to read the facts of *mint* failed at *read_at_ms*.
+
+        Facts that are already stored do not change.
+        """
         await self._written(MISSED, {"mint": mint, "read_at_ms": read_at_ms})
 
     async def one(self, mint: Mint) -> MintFacts | None:
-        """Return the stored facts of *mint*; None if no facts are stored."""
+        """Return the stored facts of *mint*, such as its name; None if none are stored."""
         kept = (await self._read(ONE_FACT, (mint,))).get
         return None if kept is None else msgspec.json.decode(kept, type=MintFacts)
 
     async def due(self, before_ms: UnixMs, mints_max: int) -> Sequence[Mint]:
-        """Return up to *mints_max* tracked mints last read before *before_ms*, the oldest first."""
+        """Return up to *mints_max* tracked mints whose facts were last read before *before_ms*.
+
+        Those that were read longest ago come first.
+        """
         rows = await self._read(DUE, (before_ms, mints_max))
         return [Mint(address) for (address,) in rows]
 

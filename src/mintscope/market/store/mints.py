@@ -1,4 +1,4 @@
-"""Stores tracked mints in SQL.
+"""Stores the list of tracked mints in SQL.
 
 The number of a mint is its id in the table `mint`.
 """
@@ -16,7 +16,7 @@ SpanTable: TypeAlias = Literal["pool_candle", "crowd"]
 
 
 class Cut(NamedTuple):
-    """The bucket before which the candles of a mint and a timeframe are deleted."""
+    """A time before which the candles of a mint and a timeframe are deleted."""
 
     mint_id: int
     timeframe: Timeframe
@@ -24,10 +24,13 @@ class Cut(NamedTuple):
 
 
 class MarketTables(Protocol):
-    """Bulk reads and writes, and notices to other processes, which differ by database engine."""
+    """Bulk reads and writes of the market, and notifications of other processes.
+
+    SQLite and PostgreSQL need different SQL for them.
+    """
 
     def version(self, db: Database) -> int:
-        """Return a number that changes when another process has tracked or untracked a mint."""
+        """Return a number that changes when another process tracks or untracks a mint."""
 
     def numbers(
         self, db: Database, mints: Collection[Mint], *, creates: bool
@@ -38,7 +41,10 @@ class MarketTables(Protocol):
         """
 
     def kept(self, db: Database, mints: Collection[Mint]) -> Iterable[Row]:
-        """Return the rows that the statement `fold.KEPT` selects for *mints*."""
+        """Return the rows that the SQL `fold.KEPT` selects for *mints*: their data before a fold.
+
+        Mints without a row are left out.
+        """
 
     def drop_old(self, db: Database, cuts: Sequence[Cut], newest: int) -> None:
         """Delete the candles before *cuts*, and waypoints without candles.
@@ -49,15 +55,18 @@ class MarketTables(Protocol):
     def drop_old_spans(
         self, db: Database, table: SpanTable, cuts: Sequence[tuple[int, UnixS]]
     ) -> None:
-        """Delete the rows of *table* before *cuts*: (id of a mint, bucket)."""
+        """Delete old rows of *table*, for each mint those that begin before a given time.
+
+        cuts   (id of the mint, this time)
+        """
 
     def written(self, db: Database) -> None:
-        """Notify readers of the log that do not poll; call this in the transaction of the write."""
+        """Notify processes that listen for new log events; call this in the write's transaction."""
 
     def unfollow(self, db: Database, mints: Sequence[Mint]) -> Mapping[Mint, int]:
-        """Untrack *mints*; return the ids of those that were tracked.
+        """End the tracking of *mints*; return the ids of those that were tracked.
 
-        The candles of these mints are only marked; `retention.clear_some` deletes them later.
+        Their candles are only marked; `retention.clear_some` deletes them later.
         """
 
     def tidy(self, db: Database) -> None:
@@ -99,16 +108,17 @@ BEFORE_ALL: Final = Slot(-1)
 
 
 class MintIds:
-    """A cache of the ids, in the table `mint`, of the mints whose swaps are logged.
+    """A cache of the ids of mints in the table `mint`: of those whose swaps are logged.
 
-    The cache is kept from one transaction to the next.  It is cleared if it is full, or if another
+    It is kept from one transaction to the next.  It is cleared if it is full, or if another
     process, such as a command of an operator, may have tracked or untracked a mint.
     """
 
     def __init__(self, tables: MarketTables, *, creates: bool) -> None:
         """Begin with an empty cache.
 
-        creates   whether each mint is logged, and gets a row; if False, only tracked mints are
+        creates   whether the swaps of each mint are logged, so that each mint gets a row; if False,
+                  only those of tracked mints are
         """
         self._tables = tables
         self._creates = creates
@@ -116,7 +126,10 @@ class MintIds:
         self._ids: dict[Mint, int | None] = {}
 
     def refresh(self, db: Database) -> None:
-        """Clear the cache if it is full or may be outdated; call it in a transaction."""
+        """Clear the cache of mint ids if it is full, or if another process has changed the mints.
+
+        Call this in a transaction.
+        """
         version = self._tables.version(db)
         # Not in `look_up`: its callers use this dictionary until their transaction ends.
         if version != self._version or len(self._ids) >= KNOWN_MAX:
@@ -124,16 +137,19 @@ class MintIds:
             self._version = version
 
     def forget(self) -> None:
-        """Mark the cache as outdated, because this process has changed mints; see `refresh`."""
+        """Mark the cache of mint ids as outdated, because this process has changed mints.
+
+        The next call of `refresh` clears it.
+        """
         self._version = None
 
     def drop(self, mints: Sequence[Mint]) -> None:
-        """Remove *mints*, whose rows were deleted, from the cache."""
+        """Remove *mints*, whose rows in the table were deleted, from the cache of their ids."""
         for mint in mints:
             self._ids.pop(mint, None)
 
     def look_up(self, db: Database, mints: Collection[Mint]) -> Mapping[Mint, int | None]:
-        """Return ids by mint, at least of *mints*; None: the mint is not logged."""
+        """Return a mapping with the ids of at least *mints*; None: its swaps are not logged."""
         unknown = [mint for mint in mints if mint not in self._ids]
         if unknown:
             found = self._tables.numbers(db, unknown, creates=self._creates)
@@ -142,7 +158,7 @@ class MintIds:
 
 
 def number(db: Database, mint: Mint) -> int:
-    """Return the id of *mint*; insert a row for the mint if necessary."""
+    """Return the id of *mint* in the table `mint`; insert a row if there is none."""
     found = db.execute("SELECT id FROM mint WHERE address = ?", (mint,)).get
     return int(db.execute(ADD_MINT, (mint,)).get if found is None else found)
 
@@ -157,7 +173,8 @@ def track(
     """Track *mint* from the slot after *since* on; return False if it was tracked already.
 
     since     a slot and its time; None: the newest slot of the log
-    by_rule   if False, an operator tracks the mint: it becomes listed, so that no rule untracks it
+    by_rule   whether a rule tracks the mint, not an operator.  A mint that an operator tracks is
+              listed: no rule untracks it
     """
     mint_id = number(db, mint)
     clear_if_left(db, mint_id)  # candles from before would be mixed with the new ones
@@ -171,7 +188,10 @@ def track(
 
 
 def remove(db: Database, mint: Mint) -> bool:
-    """Untrack *mint*, so that no rule tracks it again; return False if it was not tracked."""
+    """Untrack *mint* and mark it as removed; return False if it was not tracked.
+
+    No rule tracks it again.
+    """
     db.execute("UPDATE mint SET is_removed = 1 WHERE id = ?", (number(db, mint),))
     return untrack(db, mint)
 
@@ -189,7 +209,10 @@ def untrack(db: Database, mint: Mint) -> bool:
 
 
 def untrack_all(db: Database, tables: MarketTables, mints: Sequence[Mint]) -> None:
-    """Untrack *mints*, in their order; `retention.clear_some` deletes their candles later."""
+    """End the tracking of *mints*, in their order.
+
+    Their candles are only marked; `retention.clear_some` deletes them later.
+    """
     for first in range(0, len(mints), UNFOLLOWED_A_STATEMENT):
         part = mints[first : first + UNFOLLOWED_A_STATEMENT]
         gone = tables.unfollow(db, part)

@@ -65,16 +65,19 @@ NOTIFY: Final = "SELECT pg_notify('mintscope_market_' || current_schema(), '')"
 
 
 class PostgresMarketTables:
-    """Implements MarketTables."""
+    """The bulk SQL of `MarketTables` for PostgreSQL."""
 
     def version(self, db: Database) -> int:
-        """Return the seq of the newest stored event that tracked or untracked a mint, or 0."""
+        """Return the position of the newest stored event that tracked or untracked a mint, or 0."""
         return int(db.execute(VERSION).get)
 
     def numbers(
         self, db: Database, mints: Collection[Mint], *, creates: bool
     ) -> Mapping[Mint, int]:
-        """Return the ids of the tracked mints in *mints*, or of all *mints* if *creates*."""
+        """Return the database ids of the tracked mints in *mints*, or of all *mints* if *creates*.
+
+        creates   whether to insert a row for each mint without a row
+        """
         found = {
             Mint(address): int(number)
             for address, number in db.execute(NUMBERED if creates else TRACKED, (list(mints),))
@@ -85,11 +88,17 @@ class PostgresMarketTables:
         return found
 
     def kept(self, db: Database, mints: Collection[Mint]) -> Iterable[Row]:
-        """Return the rows that the statement `fold.KEPT` selects for *mints*."""
+        """Return the rows that the SQL `fold.KEPT` selects for *mints*: their data before a fold.
+
+        Mints without a row are left out.
+        """
         return db.execute(KEPT_OF, (list(mints),))
 
     def drop_old(self, db: Database, cuts: Sequence[Cut], newest: int) -> None:
-        """Delete old candles, and waypoints without candles; see `MarketTables.drop_old`."""
+        """Delete the candles before *cuts*, and waypoints without candles.
+
+        newest   this number of the newest candles with a price is kept of each mint and timeframe
+        """
         for first in range(0, len(cuts), CUTS_MAX):
             part = zip(*cuts[first : first + CUTS_MAX], strict=True)
             columns = [list(column) for column in part]
@@ -100,18 +109,21 @@ class PostgresMarketTables:
     def drop_old_spans(
         self, db: Database, table: SpanTable, cuts: Sequence[tuple[int, UnixS]]
     ) -> None:
-        """Delete the rows of *table* before *cuts*: (id of a mint, bucket)."""
+        """Delete old rows of *table*, for each mint those that begin before a given time.
+
+        cuts   (id of the mint, this time)
+        """
         statement = DROP_OLD_SPANS.format(table=table)
         for first in range(0, len(cuts), CUTS_MAX):
             part = zip(*cuts[first : first + CUTS_MAX], strict=True)
             db.execute(statement, [list(column) for column in part])
 
     def written(self, db: Database) -> None:
-        """Notify the listeners of the log once the transaction is committed."""
+        """Notify processes that listen for new log events, once the transaction is committed."""
         db.execute(NOTIFY)
 
     def unfollow(self, db: Database, mints: Sequence[Mint]) -> Mapping[Mint, int]:
-        """Untrack *mints*; return the ids of those that were tracked."""
+        """End the tracking of *mints*; return the ids of those that were tracked."""
         found = {
             Mint(address): int(number) for address, number in db.execute(UNFOLLOWED, (list(mints),))
         }

@@ -52,7 +52,7 @@ log = structlog.get_logger()
 
 
 class Forgetting:
-    """Checks the mints of each day, some in each step, and deletes those that no longer trade.
+    """Checks all mints once a day, some in each step, and deletes those that no longer trade.
 
     on_forget   called with the deleted mints
     """
@@ -62,13 +62,19 @@ class Forgetting:
         self._count = 0
 
     def steps(self, db: Database) -> None:
-        """Check the next mints for about STEPS_S seconds, in steps of one transaction each."""
+        """Check mints and delete those no longer needed, for about STEPS_S seconds.
+
+        Each step is a transaction; the next call continues.
+        """
         end_s = time.monotonic() + STEPS_S
         while self._step(db) and time.monotonic() < end_s:
             pass
 
     def _step(self, db: Database) -> bool:
-        """Check the next mints; return False if all mints of the day are checked."""
+        """Check the next MINTS_A_STEP mints and delete those that are no longer needed.
+
+        Returns False if all mints have been checked on this day.
+        """
         day, mark, newest = db.execute(MARK).get
         if mark is None:
             return False
@@ -102,9 +108,9 @@ CLEARED: Final = "UPDATE mint SET is_uncleared = 0 WHERE id = ?"
 
 
 def clear(db: Database, mint_id: int) -> int:
-    """Delete the candles of one mint; return the number of deleted candles.
+    """Delete the candles of one mint; return how many were deleted.
 
-    The waypoints of the mint, the candles of its pools, and its crowds are deleted, too.
+    Its waypoints, the candles of its pools, and its crowds are deleted, too.
     """
     db.execute(DELETE.format(table="candle"), (mint_id,))
     count = db.changes()
@@ -115,13 +121,16 @@ def clear(db: Database, mint_id: int) -> int:
 
 
 def clear_if_left(db: Database, mint_id: int) -> None:
-    """Delete the candles of a mint that is about to be tracked again, if they are still marked."""
+    """Delete the candles of a mint that is about to be tracked again.
+
+    Candles are left only if the mint was untracked and its candles are not deleted yet.
+    """
     if db.execute(IS_UNCLEARED, (mint_id,)).get:
         clear(db, mint_id)
 
 
 def clear_some(db: Database) -> None:
-    """Delete the candles of the next marked mints, in a separate transaction."""
+    """Delete candles of some mints that were untracked, in a transaction of its own."""
     found = [int(mint_id) for (mint_id,) in db.execute(NEXT, (MINTS_CLEARED_A_STEP,))]
     if not found:
         return
@@ -147,11 +156,12 @@ SELECT timeframe, count(*), min(bucket) FROM candle
 def candles_a_day(
     db: Database, time: UnixS | None, tracked_count: int
 ) -> Mapping[Timeframe, int] | None:
-    """Return the estimated number of candles of each timeframe added in the day before *time*.
+    """Return about how many candles of each timeframe were added in the day before *time*.
 
-    The estimate is from a sample of the *tracked_count* tracked mints, and is extrapolated if the
-    candles of the sample cover less than a day.  Return None if they cover less than an hour, or
-    if there are no candles.
+    The number is estimated from a sample of the mints, and from less than a day if the candles of
+    the sample do not cover a day.  None if they cover less than an hour, or if there are none.
+
+    tracked_count   the number of tracked mints
     """
     if time is None:
         return None

@@ -66,34 +66,40 @@ log = structlog.get_logger()
 
 
 def version(db: Database) -> int:
-    """Return a number that changes when another connection has committed."""
+    """Return a number that changes when another connection commits a change of the database."""
     return int(db.execute("PRAGMA data_version").get)
 
 
 class SqliteMarketTables:
-    """Implements MarketTables."""
+    """The bulk SQL of `MarketTables` for SQLite."""
 
     def version(self, db: Database) -> int:
-        """Return a number that changes when another connection has committed."""
+        """Return a number that changes when another connection commits a change of the database."""
         return version(db)
 
     def numbers(
         self, db: Database, mints: Collection[Mint], *, creates: bool
     ) -> Mapping[Mint, int]:
-        """Return the ids of the tracked mints in *mints*, or of all *mints* if *creates*."""
+        """Return the database ids of the tracked mints in *mints*, or of all *mints* if *creates*.
+
+        creates   whether to insert a row for each mint without a row
+        """
         if creates:
             return {mint: number(db, mint) for mint in mints}
         found = {mint: db.execute(TRACKED, (mint,)).get for mint in mints}
         return {mint: one for mint, one in found.items() if one is not None}
 
     def kept(self, db: Database, mints: Collection[Mint]) -> Iterable[Row]:
-        """Return the rows that the statement `fold.KEPT` selects for *mints*."""
+        """Return the rows that the SQL `fold.KEPT` selects for *mints*: their data before a fold.
+
+        Mints without a row are left out.
+        """
         return db.execute(KEPT_OF, (json.dumps(list(mints)),))
 
     def drop_old(self, db: Database, cuts: Sequence[Cut], newest: int) -> None:
-        """Delete old candles, and waypoints without candles; see `MarketTables.drop_old`.
+        """Delete the candles before *cuts*, and waypoints without candles.
 
-        An index look-up skips the cuts before which there are no candles.
+        newest   this number of the newest candles with a price is kept of each mint and timeframe
         """
         for (place,) in db.execute(WITH_OLD, (json.dumps(cuts),)):
             mint_id, timeframe, cut = cuts[place]
@@ -104,14 +110,17 @@ class SqliteMarketTables:
     def drop_old_spans(
         self, db: Database, table: SpanTable, cuts: Sequence[tuple[int, UnixS]]
     ) -> None:
-        """Delete the rows of *table* before *cuts*: (id of a mint, bucket)."""
+        """Delete old rows of *table*, for each mint those that begin before a given time.
+
+        cuts   (id of the mint, this time)
+        """
         db.executemany(DROP_OLD_SPANS.format(table=table), cuts)
 
     def written(self, db: Database) -> None:
         """Do nothing, because readers poll a SQLite file."""
 
     def unfollow(self, db: Database, mints: Sequence[Mint]) -> Mapping[Mint, int]:
-        """Untrack *mints*; return the ids of those that were tracked."""
+        """End the tracking of *mints*; return the ids of those that were tracked."""
         found = {
             Mint(address): int(number)
             for address, number in db.execute(UNFOLLOWED, (json.dumps(list(mints)),))
@@ -121,7 +130,10 @@ class SqliteMarketTables:
         return found
 
     def tidy(self, db: Database) -> None:
-        """Return some free pages to the disk, and empty a write-ahead log that became too long."""
+        """Return some unused pages of the database file to the disk.
+
+        If the write-ahead log is larger than WAL_BYTES_MAX, it is emptied, too.
+        """
         assert isinstance(db, SqliteDatabase)
         return_free_pages(db, "market")
         if size_of(db.wal) > WAL_BYTES_MAX:
@@ -129,7 +141,7 @@ class SqliteMarketTables:
 
 
 def copy_log(db: Database) -> None:
-    """Copy the write-ahead log into the file if more than LOG_PAGES of its pages are not copied.
+    """Copy SQLite's write-ahead log into the database file if over LOG_PAGES of it are not copied.
 
     *db* is not the writer's connection, and is used in another thread, so no slot waits for the
     copy.  A page that several commits changed is copied only once.
@@ -140,7 +152,7 @@ def copy_log(db: Database) -> None:
 
 
 def _empty_log(db: SqliteDatabase) -> None:
-    """Empty the write-ahead log, unless a reader still needs it."""
+    """Empty SQLite's write-ahead log, unless a reader still needs it."""
     # *db* is the writer's connection: while it waits for readers, blocks wait, too.
     db.connection.set_busy_timeout(CHECKPOINT_MS)
     try:
