@@ -77,11 +77,7 @@ SetsPrice: TypeAlias = Callable[[Mint, Offer], bool]
 
 
 class Rate(NamedTuple):
-    """The rate of SOL in dollars.
-
-    usd   the price of one SOL
-    at    the time of the newest swap on which it is based
-    """
+    """The dollars for one SOL, and the time of the newest swap on which this rate is based."""
 
     usd: float
     at: UnixS
@@ -284,10 +280,7 @@ def _without_rate(
     sets_price: SetsPrice | None,
     time: UnixS,
 ) -> Priced:
-    """Return the result for a slot without a rate of SOL: it has no prices, but its migrations.
-
-    unpriced   the number of swaps already left out, by reason; all other swaps are added to it
-    """
+    """Return the migrations in *sided*, as logged; count all other swaps as without a rate."""
     moves = [one for one in sided if one[0].succeeds is not None]
     without_rate = Counter({Unpriced.NO_RATE: len(sided) - len(moves)})
     moved = [_succession(*one, sets_price, time) for one in moves]
@@ -531,21 +524,14 @@ def _trip(trips: dict[Way, Trip], swap: Swap) -> Trip:
 
 
 def _volume(seen: Oriented, rate: _ExactRate, quotes: Quotes) -> int:
-    """Return the volume of a swap in micro-USD, rounded down.
-
-    It is 0 if trades against the quote, the token in which the swap is priced, do not count as
-    volume.
-    """
+    """Return the traded micro-USD, rounded down; 0 if trades against the quote do not count."""
     if seen.quote_kind is TOKEN and not quotes.counts_volume(seen.quote):
         return 0
     return _worth(seen, seen.quote_amount, rate, quotes)
 
 
 def _worth(seen: Oriented, amount: int, rate: _ExactRate, quotes: Quotes) -> int:
-    """Return the micro-USD of *amount* raw units of the token in which *seen* is priced.
-
-    The result is rounded down; 0 if it is unknown.
-    """
+    """Return the micro-USD of *amount* raw units of the quote, rounded down; 0 if unknown."""
     kind = seen.quote_kind
     if kind is SOL:
         return amount * rate.times // rate.per
@@ -586,10 +572,7 @@ def _price(seen: Oriented, rate: float, quotes: Quotes) -> tuple[float, float] |
 
 
 def _ratio(seen: Oriented) -> float | Unpriced:
-    """Return the price of one whole token in whole quote tokens, or the reason why there is none.
-
-    The quote is the token in which the price is stated.
-    """
+    """Return the price of one whole token in the quote, or the reason why there is none."""
     least = DUST_QUOTE[seen.quote_kind]
     if seen.base_amount < DUST_RAW or seen.quote_amount < least:
         return Unpriced.DUST

@@ -82,17 +82,12 @@ BACK: Final = int(Trip.BACK)  # an integer, because it is compared for each swap
 class Offer(msgspec.Struct, frozen=True, gc=False):
     """The price of a mint in one swap, which may set the price of the mint.
 
-    pool       the pool in which the swap was made
-    signer     its signer
     usd, sol   the price of one whole token
     volume     traded micro-USD, even of a round trip
+    succeeds   the bonding curve that *pool* replaces; then no other field has a meaning.  None for
+               a swap
     depth      micro-USD of the quote in the pool after the swap; None if no balance shows it
-    time       the time of the swap
     is_direct  whether the price is in dollars or SOL, not in another token
-    trip       the role of the swap in a round trip
-    succeeds   the bonding curve that *pool* replaces, and then no other field has a meaning; None
-               for a swap
-    is_buy     whether the mint was bought
     """
 
     pool: str
@@ -151,10 +146,7 @@ class StandingPool(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
     @property
     def depth(self) -> int:
-        """The liquidity of the pool in micro-USD, as shown by its lowest reserve.
-
-        It is lower if the moves of the pool's price show less liquidity.
-        """
+        """The pool's liquidity: its lowest reserve, but at most what its moves show; micro-USD."""
         # Each swap asks for the depth of every pool, and `min` takes twice as long.
         depth = self.low if self.low < self.low_before else self.low_before  # noqa: FURB136
         shown = self.shown
@@ -169,10 +161,7 @@ class StandingPool(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
     @property
     def usual_lull_s(self) -> float:
-        """The mean pause between swaps in seconds, in which longer pauses weigh more.
-
-        It is estimated from *pause_s* in older logs.
-        """
+        """The mean pause in seconds, in which long pauses weigh more; an estimate in older logs."""
         return 2 * self.pause_s if self.lull_s is None else self.lull_s
 
     @property
@@ -186,17 +175,11 @@ class StandingPool(msgspec.Struct, frozen=True, gc=False, array_like=True):
         return max(HOUR_S, min(DAY_S, PAUSES_OF_DEATH * self.pause_s))
 
     def ready(self, time: UnixS) -> float:
-        """Return the pool's weight at *time* in micro-USD: its liquidity, or less if it is silent.
-
-        Its age and the number of its signers are not considered.
-        """
+        """Return the pool's liquidity at *time* in micro-USD, or its weight if it is silent."""
         return self.if_silent(time) if self.is_silent(time) else self.depth
 
     def if_silent(self, time: UnixS) -> float:
-        """Return the weight in micro-USD that the pool has at *time* if it is silent.
-
-        It is an eighth of its liquidity, and less if the pool seems to be abandoned.
-        """
+        """Return the weight of the pool if it is silent: an eighth of its depth, or even less."""
         silent_s = time - self.at  # no pool is abandoned within an hour
         part = 1.0 if silent_s <= HOUR_S else min(1.0, self.dead_s / silent_s)
         return self.depth / SILENT * part
@@ -246,11 +229,9 @@ class Standing(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 def stand(standing: Standing | None, offer: Offer) -> tuple[Standing | None, bool]:
-    """Return the pools of a mint after *offer*, and whether it sets the price of the mint.
+    """Return the pools of a mint after *offer*, the next swap, and whether it sets the price.
 
-    standing   the pools before; None: there was no pool, and neither a round trip nor a migration
-               adds one
-    offer      the price of the next swap, or a migration
+    If there is no pool yet, neither a round trip nor a migration adds one.
     """
     if standing is None:
         if offer.trip or offer.succeeds is not None:
@@ -289,11 +270,10 @@ def _flowed(flow: HourFlow, offer: Offer, *, sets: bool) -> HourFlow:
 
 
 def _succeeded(standing: Standing, curve: str, pool: str) -> Standing:
-    """Return the pools of a mint after *pool* has replaced the bonding curve *curve*.
+    """Return the pools of a mint after *pool* has replaced *curve*, if the curve is among them.
 
-    They do not change if the curve is unknown.  The pool takes the age and the signers of the
-    curve.  It may begin at any price: the move to this price counts as if all money in the curve
-    had been traded for it.
+    The pool takes the age and the signers of the curve.  It may begin at any price: the move to
+    this price counts as if all money in the curve had been traded for it.
     """
     left = next((one for one in standing.pools if one.pool == curve), None)
     if left is None:
@@ -306,10 +286,7 @@ def _succeeded(standing: Standing, curve: str, pool: str) -> Standing:
 
 
 def _sets(pools: tuple[StandingPool, ...], place: int, offer: Offer) -> bool:
-    """Return whether the swap that made *offer* sets the price of the mint.
-
-    pools   the pools of the mint after the swap; it was made in the pool at index *place*
-    """
+    """Return whether *offer*, a price in the pool at *place*, sets the price of the mint."""
     if offer.trip or pools[place].usd != offer.usd:  # the pool did not adopt the odd price
         return False
     if len(pools) == 1:
@@ -328,19 +305,12 @@ def _sets(pools: tuple[StandingPool, ...], place: int, offer: Offer) -> bool:
 
 
 def is_sample(standing: Standing, offer: Offer) -> bool:
-    """Return whether the price of a swap of SOL agrees with those of other pools.
-
-    Only then can the SOL/USD rate be based on it.  *standing* is the state of the pools after the
-    swap.
-    """
+    """Return whether *offer* is near the prices of other pools, so the SOL rate may use it."""
     return is_near(offer.usd, _shared_median(standing, offer.time), AGREEMENT_OF_SAMPLES)
 
 
 def _shared_median(standing: Standing, time: UnixS) -> float:
-    """Return the median of the pools' prices, weighted by liquidity.
-
-    Of three or more pools, none has more than a third of the weight.
-    """
+    """Return the weighted median price; none of three or more pools has over a third of weight."""
     pools = standing.pools
     weighing = _seen_again(*_weighed(pools, time))
     most = max(pool.depth for pool in pools)
@@ -355,10 +325,9 @@ def _shared_median(standing: Standing, time: UnixS) -> float:
 
 
 def _counting(pools: Sequence[StandingPool], time: UnixS) -> tuple[list[float], Sequence[int]]:
-    """Return the weight of each of *pools* at *time*, and the indices of the silent pools.
+    """Return the weights of *pools*, 0 if they cannot set the price, and indices of silent pools.
 
-    A weight is 0 if swaps in the pool cannot set the price.  If all would be 0, the pool that has
-    been known longest and is not abandoned has weight 1.
+    If no pool weighs anything, the pool known longest that is not abandoned counts alone.
     """
     weighing, silent = _heavy(*_weighed(pools, time))
     if not any(weighing):
@@ -368,13 +337,10 @@ def _counting(pools: Sequence[StandingPool], time: UnixS) -> tuple[list[float], 
 
 
 def _heavy(weighed: list[float], silent: Sequence[int]) -> tuple[list[float], Sequence[int]]:
-    """Set weights of less than an eighth of the heaviest one to 0; return both arguments.
+    """Set weights below an eighth of the heaviest to 0; return both arguments.
 
     A silent pool is compared by its weight while it trades: otherwise many small pools, which
     together have as much money as a large one, would not count in a pause.
-
-    weighed   the weights of the pools, which are changed
-    silent    the indices of the silent pools
     """
     least = max(weighed) / FRACTION
     for place, weight in enumerate(weighed):
@@ -384,10 +350,7 @@ def _heavy(weighed: list[float], silent: Sequence[int]) -> tuple[list[float], Se
 
 
 def counts_at(standing: Standing | None, pool: str, time: UnixS) -> bool:
-    """Return whether swaps in *pool* can set the price of a mint at *time*.
-
-    standing   the pools of the mint; None: it has no price yet, so every pool can
-    """
+    """Return whether *pool* can set the price at *time*; each can before the first price."""
     if standing is None:
         return True
     counting = zip(standing.pools, _counting(standing.pools, time)[0], strict=True)
@@ -395,22 +358,15 @@ def counts_at(standing: Standing | None, pool: str, time: UnixS) -> bool:
 
 
 def weights(pools: Sequence[StandingPool], time: UnixS) -> list[float]:
-    """Return the weight of each of *pools* at *time* in micro-USD.
+    """Return the weight of each of *pools* at *time* in micro-USD; 0 if it cannot set the price.
 
-    It is 0 for pools that do not count for the price.  The weight of a silent pool is the one that
-    it has against all pools that trade.
+    The weight of a silent pool is its weight against all pools that trade.
     """
     return _seen_again(*_heavy(*_weighed(pools, time)))
 
 
 def _seen_again(weighed: list[float], silent: Sequence[int]) -> list[float]:
-    """Multiply the weights of silent pools by the number of pools that may show the same money.
-
-    This number is at most 8.
-
-    weighed   the weights of all pools, which are changed
-    silent    the indices of the silent pools
-    """
+    """Multiply weights of *silent* pools by the number, up to 8, of pools with the same money."""
     if silent:
         trading = [one for place, one in enumerate(weighed) if place not in silent]
         heaviest = max(trading, default=0.0)
@@ -421,10 +377,7 @@ def _seen_again(weighed: list[float], silent: Sequence[int]) -> list[float]:
 
 
 def _weighed(pools: Sequence[StandingPool], time: UnixS) -> tuple[list[float], Sequence[int]]:
-    """Return the weight of each of *pools* at *time* in micro-USD, and which of them are silent.
-
-    A silent pool has an eighth of its weight.  The second result has the indices of these pools.
-    """
+    """Return the micro-USD weight of each of *pools*, and the indices of silent ones: an eighth."""
     oldest_s = YOUNG_S  # or the age of the oldest trading pool
     weighed: list[float] = []
     silent = []
@@ -452,10 +405,9 @@ def _weighed(pools: Sequence[StandingPool], time: UnixS) -> tuple[list[float], S
 def _awaited(
     pools: Sequence[StandingPool], weighed: Sequence[float], silent: Sequence[int]
 ) -> list[int]:
-    """Return the indices of silent pools that keep their whole weight, as if they traded.
+    """Return the indices of silent pools that keep the weight of a trading pool.
 
-    They do so if each trading pool of more weight is too young to replace them; if it has few
-    signers, its age counts less.
+    Each pool that outweighs one is too young to replace it; with few signers, its age counts less.
     """
     trading = [
         (weighed[place], pool.stood_s * len(pool.signers) / SIGNERS)
@@ -495,11 +447,10 @@ def _traded(pools: tuple[StandingPool, ...], offer: Offer) -> tuple[tuple[Standi
 
 
 def _proven(pool: StandingPool, time: UnixS) -> float:
-    """Return a measure of the evidence for *pool*: its liquidity times age and number of signers.
+    """Return the liquidity of *pool* times its age and number of signers; less if abandoned.
 
-    It is less if the pool seems to be abandoned.  A shorter silence does not lower it: in a pause
-    of all honest pools, a pool that trades must not count more than they do, or it would replace
-    them.
+    A shorter silence does not lower this value: in a pause of all honest pools, a pool that trades
+    must not count more than they do, or it would replace them.
     """
     proven = float(pool.depth * pool.stood_s * len(pool.signers))
     silent_s = time - pool.at
@@ -612,10 +563,7 @@ def _lowest(pool: StandingPool, offer: Offer) -> tuple[int, int]:
 
 
 def _moved(pool: StandingPool, offer: Offer) -> tuple[float, float, int, int | None]:
-    """Return the measured move of the price of *pool* after *offer*, its next swap.
-
-    The result is the price in USD and in SOL from which the next move is measured, the flow since
-    then, and the liquidity that the moves show; None: no move has shown it.
+    """Return the price (USD, SOL) from which the next move is measured, flow since then, and depth.
 
     One price may be odd, so a move counts once two swaps show it: the newest swap of *pool*, and
     *offer*, unless it is dust.  Both are on the side at which the move began, because purchases and
@@ -647,10 +595,6 @@ def _moved(pool: StandingPool, offer: Offer) -> tuple[float, float, int, int | N
 
 
 def _move(origin: float, last: float, new: float) -> float:
-    """Return the fraction by which the price has moved from *origin*, measured to the nearer price.
-
-    The prices are *last* and *new*.  The result is 0 or less if they are on different sides of
-    *origin*.
-    """
+    """Return the smaller move from *origin* to *last* or *new*, as a fraction; opposed: <= 0."""
     low, high = (last, new) if last < new else (new, last)
     return (low / origin if low > origin else origin / high) - 1

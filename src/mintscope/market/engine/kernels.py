@@ -86,12 +86,9 @@ FETCHED_AHEAD: Final = 6
 
 @kernel
 def ema(value: float, seen: int, period: int, x: float) -> float:
-    """Return an exponential moving average after the value *x* is added.
+    """Return an exponential moving average after *x*; it begins as the mean of *period* values.
 
-    value   the average before *x*; the sum of the values, if they are fewer than *period*
-    seen    the number of values before *x*
-
-    The average of the first *period* values is their mean; with fewer, their sum is returned.
+    value   the average of the *seen* values before *x*; with fewer than *period*, their sum
     """
     if seen + 1 < period:
         return value + x
@@ -103,20 +100,13 @@ def ema(value: float, seen: int, period: int, x: float) -> float:
 
 @kernel
 def settled(difference: float, price: float) -> float:
-    """Return *difference*, that of two averages of prices, or 0 if it is only a rounding error.
-
-    price   the newest price, to which the error is relative
-    """
+    """Return *difference*, of two averages of prices, or 0 if it is a rounding error of *price*."""
     return difference if abs(difference) > ROUNDING * price else 0.0
 
 
 @kernel
 def wilder(value: float, seen: int, period: int, x: float) -> float:
-    """Return Wilder's moving average after the value *x* is added; with too few values, their sum.
-
-    value   the average before *x*; the sum of the values, if they are fewer than *period*
-    seen    the number of values before *x*
-    """
+    """Return Wilder's moving average *value* after *x*; with fewer than *period*, it is a sum."""
     if seen + 1 < period:
         return value + x
     if seen + 1 == period:
@@ -143,10 +133,7 @@ def close_candle(acc: Floats, closed: int, close: float, periods: Periods) -> No
 
 @kernel
 def extremes(ring: Any, closed: int, size: int) -> tuple[float, float]:
-    """Return the highest high and the lowest low of the newest *size* closed candles in *ring*.
-
-    closed   the number of candles closed so far, at least 1; there may be fewer than *size*
-    """
+    """Return the highest high and lowest low of the newest *size* of *closed* (>= 1) candles."""
     prices = ring["prices"]
     z = (closed - 1) % SWING
     top = prices[z, 0]
@@ -160,10 +147,7 @@ def extremes(ring: Any, closed: int, size: int) -> tuple[float, float]:
 
 @kernel
 def keep(frame: Any, ring: Any, closed: int) -> None:
-    """Store the open candle with the closed ones in *ring*; update the high and the low.
-
-    closed   the number of candles that were closed before
-    """
+    """Store the open candle, which follows *closed* candles, in *ring*; update high and low."""
     z = closed % SWING
     leaving = (closed - KEPT) % SWING
     high = frame["high"]
@@ -187,10 +171,7 @@ def keep(frame: Any, ring: Any, closed: int) -> None:
 
 @kernel
 def next_candle(frame: Any, acc: Floats, ring: Any, periods: Periods) -> None:
-    """Close the open candle, if there is one, and add 1 to the number of candles.
-
-    frame, acc, ring   a timeframe of a mint: its open candle, accumulators and closed candles
-    """
+    """Close the open candle, if there is one, and add 1 to the number of candles."""
     closed = frame["count"] - 1
     if closed >= 0:
         close_candle(acc, closed, frame["close"], periods)
@@ -200,10 +181,7 @@ def next_candle(frame: Any, acc: Floats, ring: Any, periods: Periods) -> None:
 
 @kernel
 def add_price(frame: Any, acc: Floats, ring: Any, bucket: int, price: float) -> None:
-    """Add a price to a timeframe of a mint: to its open candle, or as a new candle.
-
-    bucket   the number of the span of the price; must not be less than that of the last price
-    """
+    """Add a price to a candle; *bucket*, the number of its span, must not decrease."""
     if frame["count"] > 0 and bucket == frame["bucket"]:
         frame["high"] = max(frame["high"], price)
         frame["low"] = min(frame["low"], price)
@@ -217,11 +195,7 @@ def add_price(frame: Any, acc: Floats, ring: Any, bucket: int, price: float) -> 
 
 @kernel
 def sums(window: Any, parts: Ints, number: int) -> tuple[int, int]:
-    """Return the micro-USD bought and sold in the 60 parts of *window* that end with *number*.
-
-    parts    the micro-USD (bought, sold) of each part
-    number   the number of a part of time; if there is a newer part, the 60 parts end with that one
-    """
+    """Return the micro-USD bought and sold in a window: 60 parts up to *number*, or a newer one."""
     buy = window["buy"]
     sell = window["sell"]
     bits = window["bits"]
@@ -245,12 +219,7 @@ def sums(window: Any, parts: Ints, number: int) -> tuple[int, int]:
 
 @kernel
 def add_volume(window: Any, parts: Ints, number: int, buy: int, sell: int) -> None:
-    """Add the volume of swaps to a part of *window*; no side of a part exceeds PART_MAX.
-
-    parts       the micro-USD (bought, sold) of each part
-    number      the number of the part; must not be before the newest one
-    buy, sell   micro-USD
-    """
+    """Add micro-USD to part *number* of a window, not before the newest part, up to PART_MAX."""
     ahead = number - window["head"]
     if ahead > 0:
         window["buy"], window["sell"] = sums(window, parts, number)
@@ -272,21 +241,14 @@ def add_volume(window: Any, parts: Ints, number: int, buy: int, sell: int) -> No
 
 @kernel
 def add_volumes(row: Any, windows: tuple[int, int], at: int, buy: int, sell: int) -> None:
-    """Add volume at the time *at* to some windows of a mint, over which its pressure is computed.
-
-    windows     the index of the first window, and the index after the last one
-    buy, sell   micro-USD
-    """
+    """Add micro-USD to a mint's windows with indices `range(*windows)`; *at* is the time."""
     for w in range(windows[0], windows[1]):
         add_volume(row["windows"][w], row["parts"][w], at // GRAINS[w], buy, sell)
 
 
 @kernel
 def fetch(rows: Any, i: int, at: int) -> None:
-    """Prefetch the memory that a swap of the mint in row *i* at time *at* will read or write.
-
-    Its rings of closed candles are left out.
-    """
+    """Prefetch the memory that a swap of the mint in row *i* will touch, except for its rings."""
     for line in range(0, PARTS_AT, 64):  # a cache line has 64 bytes, a part 16
         prefetch(rows, i, line)
     for w in range(len(GRAINS)):
@@ -295,10 +257,7 @@ def fetch(rows: Any, i: int, at: int) -> None:
 
 @kernel
 def apply(rows: Any, trades: Trades) -> None:
-    """Add *trades* to the candles and volumes of their mints.
-
-    The times of one mint must not decrease.
-    """
+    """Add *trades* to the candles and volumes of their mints, for each mint in order of time."""
     for j in range(len(trades.rows)):
         ahead = j + FETCHED_AHEAD
         if ahead < len(trades.rows):
@@ -320,22 +279,14 @@ def apply(rows: Any, trades: Trades) -> None:
 
 @kernel
 def refill_windows(row: Any, windows: tuple[int, int], volumes: Volumes) -> None:
-    """Add stored volumes of a mint to some windows, over which its pressure is computed.
-
-    row       the record of the mint
-    windows   the index of the first window, and the index after the last one
-    """
+    """Add stored *volumes* to a mint's windows with indices `range(*windows)`."""
     for j in range(len(volumes.times)):
         add_volumes(row, windows, volumes.times[j], volumes.buys[j], volumes.sells[j])
 
 
 @kernel
 def refill_ring(row: Any, k: int, candles: Candles) -> None:
-    """Put the newest closed candles of timeframe *k* into the memory of a mint.
-
-    row       the record of the mint
-    candles   oldest first
-    """
+    """Store closed *candles* of timeframe *k*, oldest first, as the newest ones of a mint."""
     frame = row["frames"][k]
     ring = row["rings"][k]
     closed = frame["count"] - 1
@@ -349,13 +300,7 @@ def refill_ring(row: Any, k: int, candles: Candles) -> None:
 
 @kernel
 def read_averages(acc: Floats, closed: int, close: float, periods: Periods, out: Floats) -> None:
-    """Write the EMAs, RSI and MACD to *out* as if the open candle had its end now.
-
-    acc      the accumulators, which include *closed* candles
-    close    the newest price of the open candle
-
-    A value is NaN if there are too few candles.
-    """
+    """Write the EMAs, RSI and MACD at *close*, of the open candle; NaN: too few candles."""
     size = len(periods.ema)
     for z in range(size):
         out[z] = nan
@@ -383,13 +328,7 @@ def read_averages(acc: Floats, closed: int, close: float, periods: Periods, out:
 
 @kernel
 def closed_value(acc: Floats, closed: int, z: int, periods: Periods) -> float:
-    """Return one of the indicators that `read_averages` writes, without the open candle.
-
-    acc      the accumulators, which include *closed* candles
-    z        the index of the indicator in that output, or PRICE for the newest close
-
-    NaN if there are too few candles.
-    """
+    """Return value *z* of `read_averages` without the open candle, or the close for z = PRICE."""
     size = len(periods.ema)
     value = nan
     if z == PRICE:
@@ -434,20 +373,14 @@ def read_swing(frame: Any, out: Floats) -> None:
 
 @kernel
 def read_open(held: Held, closed: int, periods: Periods, out: Floats) -> None:
-    """Write the indicators of a timeframe to *out*, with the open candle; NaN: too few candles.
-
-    closed   the number of closed candles
-    """
+    """Write the indicators of a timeframe, with the open candle; NaN: too few candles."""
     read_averages(held.acc, closed, held.frame["close"], periods, out)
     read_swing(held.frame, out[len(periods.ema) + 4 :])
 
 
 @kernel
 def read_closed(held: Held, closed: int, out: Floats) -> None:
-    """Write the indicators of a timeframe to *out*, without the open candle; NaN: too few candles.
-
-    closed   the number of closed candles
-    """
+    """Write the indicators of a timeframe, without the open candle; NaN: too few candles."""
     for z in range(AVERAGES):
         out[z] = closed_value(held.acc, closed, z, SERVICE)
     if closed == 0:
@@ -459,10 +392,7 @@ def read_closed(held: Held, closed: int, out: Floats) -> None:
 
 @kernel
 def snapshot(rows: Any, i: int, now: int, out: Floats) -> None:
-    """Write the numbers of the report of the mint in row *i* to *out*, as of *now*.
-
-    If the mint has no price, only the candle counts in *out* have a meaning.
-    """
+    """Write the numbers of a mint's report as of *now*; without a price, only counts are valid."""
     row = rows[i]
     for k in range(len(WIDTHS)):
         frame = row["frames"][k]
@@ -481,12 +411,9 @@ def snapshot(rows: Any, i: int, now: int, out: Floats) -> None:
 
 @kernel
 def leave_out_open(rows: Any, i: int, now: int, out: Floats) -> None:
-    """Replace indicators in *out* by those without the open candle, in each timeframe that has one.
+    """Replace indicators in *out*, a `snapshot` as of *now*, by those without open candles.
 
     A candle is open until its interval has passed, whether or not there are more swaps.
-
-    rows, i   row *i* of *rows* is the mint
-    now       the time as of which *out* was computed
     """
     row = rows[i]
     for k in range(len(WIDTHS)):
@@ -498,13 +425,10 @@ def leave_out_open(rows: Any, i: int, now: int, out: Floats) -> None:
 
 @kernel
 def series(frame: Any, acc: Floats, candles: Candles, periods: Periods, out: Floats) -> None:
-    """Write the indicators at each of *candles* to *out*, as if that candle were open.
+    """Write the indicators at each of *candles*, oldest first, as if that candle were open.
 
-    candles   oldest first
-    acc       the accumulators after all earlier candles
-    frame     a record whose `count` is the number of earlier candles; it is changed
-
-    The high and the low consider *candles* only.
+    acc     the accumulators after all earlier candles
+    frame   its count is the number of earlier candles; high and low consider *candles* only
     """
     ring = np.zeros(1, RING)[0]
     closed = frame["count"]
@@ -521,10 +445,7 @@ def series(frame: Any, acc: Floats, candles: Candles, periods: Periods, out: Flo
 
 @kernel
 def held_averages(recent: Any, closed: int, acc: Floats) -> int:
-    """Write the accumulators in *recent* to *acc*; return how many closed candles they include.
-
-    closed   the number of closed candles of the row
-    """
+    """Write the accumulators in *recent* to *acc*; return the number of closed candles in them."""
     held = closed - int(recent["later"])
     acc[:LAST] = recent["averages"][:LAST]
     acc[EMA:] = recent["averages"][LAST:]
@@ -534,7 +455,7 @@ def held_averages(recent: Any, closed: int, acc: Floats) -> int:
 
 @kernel
 def hold_averages(recent: Any, acc: Floats) -> None:
-    """Store the accumulators *acc* in the record *recent*, which has their last close already."""
+    """Store the accumulators *acc* in *recent*, which has their last close already."""
     recent["averages"][:LAST] = acc[:LAST]
     recent["averages"][LAST:] = acc[EMA:]
 
@@ -543,7 +464,7 @@ def hold_averages(recent: Any, acc: Floats) -> None:
 def with_open(  # noqa: PLR0913, PLR0917 - one argument for each column
     acc: Floats, before: int, closes: Floats, closed: Ints, opens: Floats, out: Floats
 ) -> None:
-    """Write the averages of one timeframe at several times to *out*, with the candle open at each.
+    """Write the averages of one timeframe at several times, with the candle that was open.
 
     acc, before   the accumulators, and the number of closed candles that they contain
     closes        the closes of the candles that follow those in *acc*
@@ -560,13 +481,10 @@ def with_open(  # noqa: PLR0913, PLR0917 - one argument for each column
 
 @bulk_kernel
 def close_rows(recents: Any, places: Any, counts: Ints, at: Ints, k: int) -> None:
-    """Prepare the records *recents* to close the open candles of the rows *at*.
-
-    The closes are stored afterwards, by `recent.keep_candles`.
+    """Prepare the records *recents* to close the candles of timeframe *k* in the rows *at*.
 
     places   the index in *recents* of each row in *at*
     counts   the number of candles by row and timeframe, the open one included
-    k        the index of the timeframe
     """
     acc = np.zeros(ACC)
     for j in range(len(at)):
@@ -584,9 +502,7 @@ def close_rows(recents: Any, places: Any, counts: Ints, at: Ints, k: int) -> Non
 
 @bulk_kernel
 def read_rows(recents: Any, places: Any, counts: Ints, closes: Floats) -> Floats:
-    """Return the averages of all rows with the open candle, as an array [average, row].
-
-    NaN if a row has too few candles.
+    """Return the averages of all rows with open candles, as [average, row]; NaN: too few candles.
 
     places   the index in *recents* of each row
     counts   the number of candles of each row, the open one included
@@ -610,15 +526,10 @@ def begin_averages(  # noqa: PLR0913, PLR0917 - one argument for each column
 ) -> None:
     """Store accumulators in the records *recents*, one for each mint.
 
-    They include all closed candles of the mint, or up to LATER fewer.
-
-    closed          by mint, the number of its closed candles
-    accs            the accumulators after these candles
+    closed          the number of closed candles; they, or up to LATER fewer, are included
+    accs            the accumulators after all *closed* candles; stored if the rest contradicts them
     since, begun    the number of candles before *closes*, and the accumulators after them
-    counts, closes  by mint, the number of its *closes*, and the closes of all mints, one after
-                    another
-
-    If *begun* and *closes* do not lead to *accs*, then *accs* are stored.
+    counts, closes  the number of closes of each mint, and those of all, one mint after another
     """
     first = 0
     acc = np.zeros(ACC)
@@ -645,11 +556,7 @@ def begin_averages(  # noqa: PLR0913, PLR0917 - one argument for each column
 
 @kernel
 def close_value(acc: Floats, closed: int, close: float, z: int, periods: Periods) -> None:
-    """Add the closing price *close* to one of the indicators in the accumulators *acc*.
-
-    closed   the number of candles that *acc* includes
-    z        the index of the indicator in the output
-    """
+    """Add *close* to the accumulators of value *z*, which include *closed* candles."""
     size = len(periods.ema)
     if z < size:
         acc[EMA + z] = ema(acc[EMA + z], closed, periods.ema[z], close)
@@ -668,13 +575,10 @@ def close_value(acc: Floats, closed: int, close: float, z: int, periods: Periods
 
 @bulk_kernel
 def read_earlier(recents: Any, places: Any, counts: Ints, z: int) -> Floats:
-    """Return an indicator at the newest closed candles of all rows, as an array [age, row].
+    """Return value *z* of `read_averages` at closed candles of all rows, as [age, row]; or NaN.
 
-    The newest closed candle has age 1.  NaN if there are too few candles.
-
-    places   the index in *recents* of each row
-    counts   the number of candles of each row, the open one included
-    z        the index of the indicator in the output of `read_averages`, or PRICE for the close
+    The newest closed candle has age 1.  For each row, *places* has the index in *recents*, and
+    *counts* the number of candles, the open one included.
     """
     found = np.full((AGES + 1, len(counts)), nan)
     acc = np.zeros(ACC)

@@ -325,10 +325,7 @@ class _Rows:
         self._never_known = {each: _never_known(asked, each, of) for each, of in past.items()}
 
     def column(self, name: str) -> Floats:
-        """Return the values of a field by row, or those of an earlier candle.
-
-        name   the name of a field, or a name that `grammar.before` returned
-        """
+        """Return, by row, the values of *name*: a field, or a result of `grammar.before`."""
         if name not in self._columns:
             self._columns[name] = self._column(name)
         return self._columns[name]
@@ -395,10 +392,7 @@ class _Rows:
         return found
 
     def firing(self, row: int, returns: Mapping[str, Floats]) -> Firing:
-        """Return the firing at the end of the narrow candle *row*.
-
-        returns   by horizon, the return of each row
-        """
+        """Return the firing at *row*, with its returns by horizon from *returns*."""
         price = float(self._closes[row])
         end = int(np.searchsorted(self.ends, self.ends[row] + DAY_S, side="right"))
         best = float(self._highs[row + 1 : end].max()) / price - 1 if end > row + 1 else None

@@ -82,10 +82,7 @@ class ListMemory(Protocol):
         """Store *chunk*, and return it as it is stored."""
 
     def records(self, count: int, of: np.dtype[Any]) -> Any:
-        """Return an array of *count* records of the type *of*, all zero.
-
-        It can be in memory or in a file.
-        """
+        """Return *count* zero records of the type *of*, an array in memory or in a file."""
 
     def release(self) -> None:
         """Free the memory of records that are in files; they are read again when they are used."""
@@ -139,10 +136,7 @@ def closes_of(chunk: KeptChunk, rows: Sequence[int]) -> tuple[Any, Any]:
 
 
 class ListSpan(NamedTuple):
-    """The span of time that ends now and consists of *parts* equal parts of *part_s* seconds each.
-
-    Parts are numbered from 1970 on.
-    """
+    """The span of time that ends now: *parts* parts of *part_s* seconds, numbered from 1970 on."""
 
     part_s: int
     parts: int
@@ -221,12 +215,7 @@ GROWS: Final = 8  # rows grow by an eighth only, because a spare row takes 600 b
 
 
 class SlotSigners(NamedTuple):
-    """The signers of the trades in one slot.
-
-    time      the time of the slot
-    rows      for each trade, the row of its token in the list
-    signers   for each trade, the number that stands for its signer
-    """
+    """The signers of the trades in one slot, as numbers, each with the row of the traded token."""
 
     time: UnixS
     rows: Rows
@@ -234,9 +223,8 @@ class SlotSigners(NamedTuple):
 
 
 class Signers(NamedTuple):
-    """The signers of trades in the last TRADERS_S seconds.
+    """The signers of trades in the last TRADERS_S seconds, by slot.
 
-    slots     the signers of each slot
     unknown   the rows of tokens of which some signers may be missing
     """
 
@@ -245,10 +233,7 @@ class Signers(NamedTuple):
 
 
 def distinct_signers(signers_of: Signers, count: int) -> NDArray[np.float64]:
-    """Return the number of distinct signers that traded the token of each row; NaN: unknown.
-
-    count   the number of rows
-    """
+    """Return, for *count* rows, the number of distinct signers of their trades; NaN: unknown."""
     found = _distinct(signers_of.slots, count)
     found[signers_of.unknown] = np.nan
     return found
@@ -271,10 +256,7 @@ class ListColumns:
     """Stores prices, volumes and other numbers of all mints as of one time, a row for each mint."""
 
     def __init__(self, now: UnixS, keep: ListMemory = IN_MEMORY) -> None:
-        """Begin without rows, as of the time *now*.
-
-        keep   stores the trades of closed parts, and the candles of timeframes wider than m1
-        """
+        """Begin without rows; *keep* stores closed parts, and candles of timeframes above m1."""
         self.rows = _spare(ROWS_MIN)
         self.averages = AverageColumns(ROWS_MIN, keep.records)
         self._keep = keep
@@ -305,17 +287,11 @@ class ListColumns:
         self.averages.start_row(row)
 
     def note_read(self, rows: Rows) -> None:
-        """Record that the state of *rows* has just been read from the store.
-
-        So the signers of earlier trades of these tokens are unknown.
-        """
+        """Record that *rows* were read from the store now, so their earlier signers are unknown."""
         self._read_at[rows] = self._now
 
     def add_minutes(self, number: int, chunk: PartChunk) -> None:
-        """Add the trades in *chunk*, of one minute, to rows that `start_row` has just cleared.
-
-        number   the number of the minute since 1970
-        """
+        """Add the trades of minute *number* since 1970 to rows that `start_row` just cleared."""
         rows = self.rows
         rows["h1_volume"][chunk.rows] += chunk.volumes
         rows["h1_bought"][chunk.rows] += chunk.bought
@@ -385,10 +361,6 @@ class ListColumns:
         rows["sol"][at[is_priced]] = sol[is_priced]
 
     def _sign(self, slot: SlotTrades, numbers: Rows) -> None:
-        """Store the signers of the trades of *slot*.
-
-        numbers   the row of each trade; -1 if its mint has no row
-        """
         rows = [
             (row, signer)
             for row, trade in zip(numbers.tolist(), slot.trades, strict=True)
@@ -424,7 +396,7 @@ class ListColumns:
         self._now = now
 
     def _count_candles(self, at: Rows, prices: Floats) -> None:
-        """Close the candles of the rows *at* that have ended, and count new candles.
+        """Close the candles of the rows *at* that have ended; count the candles that begin.
 
         prices   the highest prices of the new trades by row, and the lowest ones
         """
@@ -494,37 +466,29 @@ class ListColumns:
                 rows["swaps"][chunk.rows] -= chunk.swaps
 
     def closed_parts(self) -> dict[int, tuple[KeptChunk, ...]]:
-        """Return the chunks that store the trades of the last day, by the number of their part.
+        """Return the trades of the last day in chunks, by the number of their part of the day.
 
-        The newest part of the day is left out: it is still open.
+        The open part is left out.
         """
         return {number: tuple(chunks) for number, chunks in self._parts.items()}
 
     def closed_chunks(self) -> Iterator[tuple[bool, int, PartChunk]]:
-        """Yield the trades of all closed parts, in chunks.
-
-        Each result is whether the part is one of a day, not of an hour; the number of the part; and
-        a chunk.
-        """
+        """Yield closed chunks: (whether of a part of a day or of a minute, its number, chunk)."""
         for of_day, parts in ((False, self._minutes), (True, self._parts)):
             for number, chunks in parts.items():
                 for chunk in chunks:
                     yield of_day, number, chunk.whole()
 
     def restore_chunk(self, number: int, chunk: PartChunk, *, of_day: bool) -> None:
-        """Add the trades in *chunk* from a snapshot; `closed_chunks` has returned the arguments.
+        """Add the trades in *chunk* from a snapshot; `closed_chunks` has yielded the arguments.
 
-        number   the number of the part of time in which they were made
-        of_day   whether it is a part of a day, not of an hour
+        of_day   whether they were made in a part of a day, not in a minute
         """
         chunks = (self._parts if of_day else self._minutes).setdefault(number, [])
         chunks.append(self._keep.chunk(by_row(chunk)))
 
     def _append(self, chunks: list[KeptChunk], chunk: PartChunk) -> None:
-        """Add *chunk* to *chunks*, merged with the last ones that have no more rows than it.
-
-        So the list stays short.
-        """
+        """Add *chunk* to *chunks*, merged with the last ones if these are shorter."""
         added = [chunk]
         while chunks and chunks[-1].row_count <= sum(len(each.rows) for each in added):
             added.append(chunks.pop().whole())
@@ -532,10 +496,7 @@ class ListColumns:
 
 
 def _extremes(slot: SlotTrades, is_known: NDArray[np.bool_]) -> Floats:
-    """Return the highest and the lowest price of each trade of *slot*.
-
-    is_known   for each trade, whether it is included
-    """
+    """Return the highest and the lowest price of each trade of *slot* that *is_known* marks."""
     prices = [(trade.price_usd, trade.high_usd, trade.low_usd) for trade in slot.trades]
     usd, high, low = np.array(prices, float).reshape(-1, 3)[is_known].T
     return np.array([np.fmax(high, usd), np.fmin(low, usd)])
@@ -562,10 +523,7 @@ def _write(column: NDArray[np.float64], chunks: list[KeptChunk]) -> None:
 
 
 def load_list_kernels() -> None:
-    """Load the compiled kernels of a token list, so that the first list does not wait for them.
-
-    They are compiled if numba has not stored them.
-    """
+    """Compile or load the kernels of a token list, so that the first list need not wait."""
     columns = ListColumns(UnixS(0))
     columns.start_row(0)
     traded = MintTrades(WSOL, 1, 1, 1, 1.0, 1.0, first_usd=1.0)
@@ -620,10 +578,7 @@ class DayCloses(NamedTuple):
 
 
 def _carried(found: Any) -> Sequence[Closes]:
-    """Return the rows of the matrix *found* as lists; each NaN becomes the value to its left.
-
-    A NaN that has no value to its left becomes None.
-    """
+    """Return the rows of *found*; NaN becomes the price to its left, or None at the left end."""
     places = np.where(np.isnan(found), 0, np.arange(found.shape[1]))
     np.maximum.accumulate(places, axis=1, out=places)
     held = np.take_along_axis(found, places, axis=1)

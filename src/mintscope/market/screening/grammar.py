@@ -121,18 +121,12 @@ SIMILAR: Final = 0.5  # least similarity of two names, 0 to 1
 
 
 def before(name: str, timeframe: AnyFrame, age: int = 1) -> str:
-    """Return the name for the values that the field *name* had *age* candles of *timeframe* ago.
-
-    `read_before` reads it.
-    """
+    """Return a name for the values of the field *name* from *age* candles of *timeframe* ago."""
     return f"{name} before {timeframe}" if age == 1 else f"{name} before {timeframe} {age}"
 
 
 def read_before(name: str) -> "BeforeOf | None":
-    """Return the field and the earlier candle that *name* stands for; None for a plain field.
-
-    name   may be the result of `before`, such as `rsi_h1 before h1`
-    """
+    """Return the field and earlier candle that a name from `before` means; None for a field."""
     field, _, of_candle = name.partition(" before ")
     if not of_candle:
         return None
@@ -204,10 +198,7 @@ class BeforeOf(NamedTuple):
 
 
 class Arithmetic(NamedTuple):
-    """An arithmetic operation on two numbers in a condition.
-
-    mark   one of + - * /
-    """
+    """An operation on two numbers in a condition; *mark* is one of + - * /."""
 
     mark: str
     left: "Value"
@@ -215,10 +206,7 @@ class Arithmetic(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """A comparison of two numbers, or of two levels of confidence, in a condition.
-
-    mark   one of COMPARISONS, such as `<=`
-    """
+    """A comparison of two numbers, or two confidence levels; *mark* is one of COMPARISONS."""
 
     mark: str
     left: "Value"
@@ -232,11 +220,7 @@ class Negation(NamedTuple):
 
 
 class Junction(NamedTuple):
-    """Conditions that are joined by "and" or by "or".
-
-    word    "and": all must be true; "or": at least one must be true
-    parts   the conditions
-    """
+    """Conditions of which all must be true (*word* is "and"), or at least one ("or")."""
 
     word: str
     parts: "tuple[Condition, ...]"
@@ -247,12 +231,7 @@ Condition: TypeAlias = Comparison | Negation | Junction
 
 
 class Token(NamedTuple):
-    """A token of the text of a condition.
-
-    kind   number, word, mark or end
-    text   its characters
-    at     its position
-    """
+    """A token of a condition's text, at position *at*; *kind* is number, word, mark or end."""
 
     kind: str
     text: str
@@ -260,12 +239,7 @@ class Token(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """A parsed part of a condition.
-
-    read   the part
-    kind   whether it is a number, a level of confidence or a condition
-    at     its position in the text
-    """
+    """A parsed part of a condition, its kind, and its position in the text."""
 
     read: "Value | Condition"
     kind: Kind

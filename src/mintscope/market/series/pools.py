@@ -56,9 +56,8 @@ class SeriesCandle(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 class UnpricedVolume(NamedTuple):
-    """The volume, in micro-USD, in a span that has no price.
+    """The volume in a span without a price, in micro-USD.
 
-    bucket            the start of the span
     imported_volume   the volume of an imported candle, which has no price in SOL; None for other
                       spans
     """
@@ -70,10 +69,7 @@ class UnpricedVolume(NamedTuple):
 
 
 class AskedCandles(NamedTuple):
-    """A request for stored candles: the newest ones that begin at *until* or earlier.
-
-    rows_max   the most candles to read
-    """
+    """A request for stored candles: the newest *rows_max* that begin at *until* or earlier."""
 
     timeframe: Timeframe
     until: UnixS
@@ -280,11 +276,9 @@ FEES: Final = {"raydium_v4": 0.0025}
 
 
 class PoolFlow(NamedTuple):
-    """The trades of a pool in the stored swaps, added up.
+    """The trades of a pool in the stored swaps, added up; volumes are in micro-USD.
 
-    volume    in micro-USD
-    bought    the part of it that was bought
-    swaps     the number of swaps
+    bought    the bought part of the volume
     traders   the number of distinct signers
     """
 
@@ -297,10 +291,8 @@ class PoolFlow(NamedTuple):
 class SpanFlow(NamedTuple):
     """The trades of a pool in several spans of five minutes, added up.
 
-    volume   in micro-USD
-    bought   the part of it that was bought
-    swaps    the number of swaps
-    since    the time from which swaps count
+    volume, bought   the volume in micro-USD, and the bought part of it
+    since            the time from which swaps count
     """
 
     volume: int = 0
@@ -310,11 +302,7 @@ class SpanFlow(NamedTuple):
 
 
 class PriceMove(NamedTuple):
-    """By how much a trade of *usd* dollars moves the price of a pool.
-
-    buy    the fraction by which a purchase raises it
-    sell   the fraction by which a sale lowers it
-    """
+    """The fractions by which a purchase of *usd* dollars raises a price, and a sale lowers it."""
 
     usd: int
     buy: float
@@ -437,10 +425,7 @@ def _pool_now(  # noqa: PLR0913, PLR0917 - one for each part
 
 
 class _Flows:
-    """The trades of each pool in a span of time, added up.
-
-    Trades before `KeptPools.missed_until` are left out.
-    """
+    """The trades of each pool in a span of time, without those before `missed_until`, added up."""
 
     def __init__(self, kept: KeptPools | None, now: UnixS, span_s: int) -> None:
         begin = bucket(Timeframe.M5, now) - span_s + WIDTH_S[Timeframe.M5]
@@ -478,11 +463,7 @@ def _shown_depth(pool: StandingPool) -> float | None:
 
 
 def move_of(quote_usd: float, usd: int) -> PriceMove:
-    """Return by which fraction a trade moves the price of a pool with a constant product.
-
-    quote_usd   the US dollars of the quote in the pool, more than 0
-    usd         the size of the trade in US dollars
-    """
+    """Return the price moves of a trade of *usd* in a constant product with *quote_usd* (> 0)."""
     grown = 1 + usd / quote_usd
     return PriceMove(usd, grown**2 - 1, 1 - grown**-2)
 

@@ -139,10 +139,7 @@ def last_seq(db: Database) -> int:
 
 
 def newest_candles(db: Database, mint_id: int, limit: int) -> dict[Timeframe, Sequence[CandleRow]]:
-    """Return, by timeframe, the newest candles of a mint with a price, oldest first.
-
-    limit   the most candles of each timeframe
-    """
+    """Return, by timeframe, up to *limit* of a mint's newest candles with a price, oldest first."""
     found: dict[Timeframe, list[CandleRow]] = {timeframe: [] for timeframe in Timeframe}
     for timeframe, *row in db.execute(NEWEST_CANDLES, {"mint": mint_id, "limit": limit}):
         found[Timeframe(timeframe)].append(CandleRow(*row))
@@ -179,10 +176,7 @@ class MarketReading:
         return await self.run(in_one)
 
     async def run(self, read: Callable[[Database], Result]) -> Result:
-        """Return the result of *read*, whose SQL statements may see different states.
-
-        They are not in one transaction.
-        """
+        """Return the result of *read*, whose SQL statements may see different states."""
         try:
             async with asyncio.timeout(self._timeout_s):
                 return await self._access.run(read)
@@ -242,10 +236,7 @@ def add(db: Database, seen: NotRead) -> None:
 
 
 def largest(db: Database, limit: int) -> list[NotRead]:
-    """Return up to *limit* kinds of program calls that were not read in the newest 24 hours.
-
-    Those with the most volume come first.
-    """
+    """Return up to *limit* kinds of unread calls of 24 hours, those with the most volume first."""
     bounds = {"hour_s": HOUR_S, "hours": DAY_HOURS, "limit": limit}
     return [
         NotRead(
@@ -398,17 +389,11 @@ class SqlLogReader:
         self._tip: tuple[int, log.LogTip] | None = None
 
     async def tip(self) -> log.LogTip:
-        """Return the newest position of the log.
-
-        If `version` is not None, the database is read only after a commit.
-        """
+        """Return the newest position of the log; with `version`, read it only after a commit."""
         return await self._reading.run(self._read_tip)
 
     async def events(self, after_seq: int, limit: int) -> Sequence[log.Event]:
-        """Return up to *limit* events of the swap log after position *after_seq*, oldest first.
-
-        Raises LogTrimmed if events after *after_seq* are no longer stored.
-        """
+        """Return up to *limit* log events after position *after_seq*, oldest first."""
         return await self._reading.in_snapshot(lambda db: _events(db, after_seq, limit))
 
     async def tracked(self) -> tuple[int, frozenset[Mint]]:
@@ -429,35 +414,26 @@ class SqlLogReader:
         return await self._reading.in_snapshot(lambda db: _load(db, mint, timeframes))
 
     async def overview(self) -> MarketOverview:
-        """Return the position of the market, with its gaps and tracked mints.
-
-        Raises ServiceUnavailable if the store does not answer.
-        """
+        """Return the position of the market, its gaps and mints.  Raises ServiceUnavailable."""
         return await self._reading.in_snapshot(_overview)
 
     async def gaps(self, limit: int) -> Sequence[Gap]:
-        """Return up to *limit* open gaps, newest first.
+        """Return up to *limit* open gaps, newest first.  Raises ServiceUnavailable.
 
-        The reason of a gap states whether attempts to fill it failed.  Raises ServiceUnavailable if
-        the store does not answer.
+        The reason of a gap states whether attempts to fill it failed.
         """
         return await self._reading.in_snapshot(
             lambda db: [Gap(*row) for row in db.execute(NEWEST_GAPS, (limit,))]
         )
 
     async def not_read(self, limit: int) -> Sequence[NotRead]:
-        """Return up to *limit* kinds of program calls that were not read in the newest 24 hours.
-
-        Those with the most volume come first.
-        """
+        """Return up to *limit* kinds of calls not read in 24 hours, by falling volume."""
         return await self._reading.in_snapshot(lambda db: largest(db, limit))
 
     async def coverage(self, hours: int) -> Coverage | None:
-        """Return the numbers of exchanges that were read and missed in the newest *hours* hours.
+        """Return the exchanges read and missed in the newest *hours* hours, at most a week.
 
-        The last of these hours is that of the newest block.  None before the first block.
-
-        hours   at most a week
+        None before the first block.
         """
         return await self._reading.in_snapshot(lambda db: coverage_of(db, hours))
 
@@ -580,10 +556,9 @@ def _load(db: Database, mint: Mint, timeframes: Collection[str]) -> log.LoadedMi
 
 
 def folded_standing(db: Database, mint_id: int, seq: int | None) -> list[tuple[Slot, bytes]]:
-    """Return the slot that last changed the pools of a mint, and the packed pools after it.
+    """Return [(slot, packed pools of a mint after it)] as of event *seq*; [] without pools.
 
-    It is the last one up to the log event *seq*, or slot -1 if it is no longer stored.  The list is
-    empty if there is none.
+    The slot is -1 if it is no longer stored.
     """
     bounds = {"mint": mint_id, "folded": seq}
     rows = list(db.execute(FOLDED_STANDING, bounds)) or list(db.execute(TRIMMED_STANDING, bounds))
@@ -597,9 +572,7 @@ def tail_of(
     folded: str = FOLDED_SECONDS,
     ahead: str = NOT_FOLDED,
 ) -> list[log.TailSwap]:
-    """Return the newest swaps of *mint* in order, those that are folded summed by second.
-
-    They have the form of `LoadedMint.tail`.
+    """Return the newest swaps of *mint* in order; those that are folded are summed by second.
 
     bounds   the values of the parameters of both statements
     folded   the SQL statement that reads the volumes of seconds that are folded
@@ -619,10 +592,7 @@ def tail_of(
 
 
 def _volume_swaps(mint: Mint, volumes: Iterable[int]) -> list[log.PricedSwap]:
-    """Return one buy and one sell of *mint* that stand for all its volume in a span.
-
-    volumes   the bought and the sold micro-USD; no swap is returned for 0
-    """
+    """Return a buy and a sell of *mint* with *volumes*, (bought, sold); none for a volume of 0."""
     return [
         log.PricedSwap(mint, 0, 0, -1, 0, is_buy, volume, None, None)
         for is_buy, volume in zip((True, False), volumes, strict=True)

@@ -146,10 +146,7 @@ class LogCopier:
         self._copying: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to copy the write-ahead log into the database file, unless this is running already.
-
-        Raises DatabaseError if the last copy failed.
-        """
+        """Begin to copy, unless a copy is running.  Raises DatabaseError if the last one failed."""
         last = self._copying
         if last is not None:
             if not last.done():
@@ -222,10 +219,7 @@ class SqlMarketStore:
         await self._access.run(lambda db: self._write(db, changes))
 
     async def fold(self, slots_max: int) -> SqlFolding:
-        """Return a batch of up to *slots_max* final slots that are not folded yet.
-
-        Save the batch before you request the next one.
-        """
+        """Return a batch of up to *slots_max* final slots; save it before you read the next one."""
         return await SqlFolding.begin(
             self._access,
             self._tables,
@@ -327,10 +321,6 @@ class _Added:
         self._others: list[Sequence[object]] = []
 
     def append(self, seq: int, new: NewSlot) -> None:
-        """Add the event *seq* that the slot *new* was appended, with its swaps and changed pools.
-
-        Swaps are added of the mints that are logged, pools of all mints.
-        """
         self.events.append((seq, "append", new.header.slot, None))
         self._headers.append((seq, *header_row(new.header)))
         by_mint: dict[Mint, list[PricedSwap]] = {}
@@ -429,9 +419,9 @@ class SqlTracking:
         return await self._run(lambda db: _add(db, mint))
 
     async def remove(self, mint: Mint) -> bool:
-        """Untrack *mint* and delete its stored data; return False if it was not tracked.
+        """Untrack *mint* and delete its data; return False if it was not tracked.
 
-        It is tracked again only if an operator adds it: no rule tracks it.
+        No rule tracks it again until an operator adds it.
         """
         return await self._run(lambda db: _remove(db, mint))
 
@@ -493,20 +483,13 @@ INSERT INTO ingest_check (name, said, since) VALUES (?, ?, ?)
 
 
 class SqlIngestChecks:
-    """Stores the checks of ingest that fail, for the api processes.
-
-    Every method may raise ServiceUnavailable.
-    """
+    """Stores the failing checks of ingest.  Every method may raise ServiceUnavailable."""
 
     def __init__(self, access: DatabaseAccess[Database]) -> None:
         self._access = access
 
     async def keep(self, failing: Mapping[str, str], now: UnixMs) -> None:
-        """Store the checks of ingest that fail now; delete those that no longer fail.
-
-        failing   messages by name of the check
-        now       the time since which new ones fail
-        """
+        """Replace the stored checks with *failing*, messages by name; new ones fail since *now*."""
 
         def write(db: Database) -> None:
             with db.transaction():
@@ -575,11 +558,7 @@ class SqlMintFacts:
         self._access = access
 
     async def save(self, mint: Mint, facts: MintFacts) -> bool:
-        """Store *facts* about *mint*, such as its name.
-
-        Returns False, and stores nothing, if *mint* has no row, or facts that are newer by
-        NEWER_MS.
-        """
+        """Store *facts*; return False if *mint* has no row, or facts newer by NEWER_MS."""
         row = {
             "mint": mint,
             "slot": facts.slot,
@@ -589,10 +568,7 @@ class SqlMintFacts:
         return bool((await self._written(SAVE, row)).get)
 
     async def missed(self, mint: Mint, read_at_ms: UnixMs) -> None:
-        """Record that an attempt to read the facts of *mint* failed at *read_at_ms*.
-
-        Facts that are already stored do not change.
-        """
+        """Record that a read of *mint* failed at *read_at_ms*; its stored facts do not change."""
         await self._written(MISSED, {"mint": mint, "read_at_ms": read_at_ms})
 
     async def one(self, mint: Mint) -> MintFacts | None:
@@ -601,10 +577,7 @@ class SqlMintFacts:
         return None if kept is None else msgspec.json.decode(kept, type=MintFacts)
 
     async def due(self, before_ms: UnixMs, mints_max: int) -> Sequence[Mint]:
-        """Return up to *mints_max* tracked mints whose facts were last read before *before_ms*.
-
-        Those that were read longest ago come first.
-        """
+        """Return up to *mints_max* mints last read before *before_ms*, the oldest first."""
         rows = await self._read(DUE, (before_ms, mints_max))
         return [Mint(address) for (address,) in rows]
 
