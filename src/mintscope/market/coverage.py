@@ -109,7 +109,7 @@ class Coverage(NamedTuple):
 
 
 class MintCoverage(NamedTuple):
-    """The swaps of a mint that were read and set a price, and its calls that were missed."""
+    """The counts of the swaps of a mint that were read and set a price, and of its missed calls."""
 
     read: Tally
     missed: Tally
@@ -164,9 +164,9 @@ class CoverageReader(Protocol):
         """
 
     async def missed_mints(self) -> MissedMints:
-        """Return the mints of which calls were missed lately.
+        """Return the mints with calls that were missed in this hour or the hour before it.
 
-        That is, in the hour of the newest block or in the hour before it.
+        This hour is that of the newest block.
         """
 
     async def not_read(self, limit: int) -> Sequence[NotRead]:

@@ -1,4 +1,4 @@
-"""Swap log: events and records.
+"""The swap log: its events, and the records in them.
 
 All data of the analytics come from events.  The numbers of events, `seq`, have no gaps, so two
 processes that have applied all events up to the same `seq` have the same data.
@@ -255,7 +255,7 @@ class LoadedMint(msgspec.Struct, frozen=True, kw_only=True):
     imported_from   start of the first imported candle, stored or not; None: none was imported
     standings       (slot, its pools after that slot as packed by `standings.pack`), oldest first:
                     of the newest folded slot that changed its pools, and of each later slot that
-                    did. The slot is -1 if it is no longer stored
+                    did.  The slot is -1 if it is no longer stored
     frames          the requested frames as of the fold, packed by `engine.frames`
     """
 
@@ -298,7 +298,7 @@ class LogReader(Protocol):
     """
 
     async def tip(self) -> LogTip:
-        """Return the newest committed position."""
+        """Return the newest position of the log that is committed."""
 
     async def events(self, after_seq: int, limit: int) -> Sequence[Event]:
         """Return up to *limit* events of the swap log after position *after_seq*, oldest first.
@@ -307,7 +307,7 @@ class LogReader(Protocol):
         """
 
     async def tracked(self) -> tuple[int, frozenset[Mint]]:
-        """Return the seq of the newest event, and the mints that are tracked after this event."""
+        """Return the position of the newest event, and the mints that are tracked after it."""
 
     async def seconds(self, span_s: int) -> Sequence[tuple[Slot, UnixS]]:
         """Return (slot, time) of the first slot in each of the last *span_s* seconds, in order.

@@ -79,9 +79,11 @@ async def refresh_facts(rpc: Rpc, store: SqlMintFacts, clock: Clock) -> None:
 
 
 async def read_facts(rpc: Rpc, mints: Sequence[Mint], clock: Clock) -> Read:
-    """Read the facts of each of *mints* from a node, at most 50; or the reason why it is no mint.
+    """Return the facts of each of *mints* from a node, or the reason why it is no mint.
 
     Raises SourceError if the node fails.
+
+    mints   at most 50
     """
     addresses = [address for mint in mints for address in (mint, metadata_address(mint))]
     accounts, slot = await read_accounts(rpc, addresses)

@@ -49,7 +49,7 @@ PROGRAM_NAMES: Final = {TokenProgram.SPL: "SPL Token", TokenProgram.SPL_2022: "T
 
 
 class NotAMint(Exception):
-    """The address is not a mint; the message describes the account."""
+    """The account at an address is not a mint that can be tracked; the message describes it."""
 
 
 class ChainAccount(msgspec.Struct, frozen=True, kw_only=True):

@@ -496,7 +496,7 @@ def _loops(together: Iterable[Swap]) -> Iterator[Way]:
     """Yield (transaction, signer, in mint, out mint) of swaps that are part of a loop.
 
     A loop is a chain of exchanges by one signer in one transaction that leads back to its first
-    mint. To find loops, exchanges are removed until each remaining one pays with a mint that
+    mint.  To find loops, exchanges are removed until each remaining one pays with a mint that
     another one bought, and buys a mint that another one pays with.
     """
     exchanges: dict[tuple[int, str], set[tuple[Mint, Mint]]] = {}

@@ -209,7 +209,7 @@ def _behind(decided: Standing, time: UnixS) -> int:
 
 
 def off_peg(prices: Mapping[Mint, float], dollars: frozenset[Mint]) -> dict[Mint, float]:
-    """Return by how much the price of each dollar token differs from the median; 0.01 is 1 % above.
+    """Return the deviation of each dollar token's price from their median; 0.01 is 1 % above it.
 
     The result is empty if there are fewer than JUDGED_MIN prices.
 

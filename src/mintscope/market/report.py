@@ -293,7 +293,7 @@ class CandleCounts(msgspec.Struct, frozen=True, gc=False):
 class DataSpan(
     msgspec.Struct, frozen=True, gc=False, rename={"from_": "from", "candle_counts": "candleCounts"}
 ):
-    """From when to when the data reach, and how many candles there are."""
+    """The span of time that the data cover, and the number of candles."""
 
     from_: Annotated[
         UnixS,
@@ -412,7 +412,7 @@ def report_of(  # noqa: PLR0913 - one argument for each part
 
 
 def timeframe_of(v: Sequence[float], at: int = 0) -> TimeframeIndicators:
-    """Return the EMAs, RSI, MACD and levels of one timeframe, which begin at index *at* of *v*.
+    """Return the indicators of one timeframe; their numbers begin at index *at* of *v*.
 
     A NaN becomes None.
     """

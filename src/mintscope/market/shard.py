@@ -29,11 +29,11 @@ class Shard(NamedTuple):
         return f"{self.number}/{self.total}"
 
     def owns(self, mint: Mint) -> bool:
-        """Return whether this process's part of the market, its shard, includes *mint*."""
+        """Return whether *mint* is in this shard, one of the equal parts of the market."""
         return self.total == 1 or shard_of(mint, self.total) == self.number
 
     def own(self, swaps: Iterable[PricedSwap]) -> list[PricedSwap]:
-        """Return the *swaps* whose mints are in this shard, in their order."""
+        """Return those of *swaps* whose mints are in this shard, in the same order."""
         return [swap for swap in swaps if self.owns(swap.mint)]
 
 

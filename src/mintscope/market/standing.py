@@ -179,7 +179,7 @@ class StandingPool(msgspec.Struct, frozen=True, gc=False, array_like=True):
         return self.if_silent(time) if self.is_silent(time) else self.depth
 
     def if_silent(self, time: UnixS) -> float:
-        """Return the weight of the pool if it is silent: an eighth of its depth, or even less."""
+        """Return the weight of the pool if it is silent: an eighth; less if it is abandoned."""
         silent_s = time - self.at  # no pool is abandoned within an hour
         part = 1.0 if silent_s <= HOUR_S else min(1.0, self.dead_s / silent_s)
         return self.depth / SILENT * part
@@ -310,7 +310,7 @@ def is_sample(standing: Standing, offer: Offer) -> bool:
 
 
 def _shared_median(standing: Standing, time: UnixS) -> float:
-    """Return the weighted median price; none of three or more pools has over a third of weight."""
+    """Return the median of pool prices by weight; of three or more pools, none has over a third."""
     pools = standing.pools
     weighing = _seen_again(*_weighed(pools, time))
     most = max(pool.depth for pool in pools)
@@ -377,7 +377,7 @@ def _seen_again(weighed: list[float], silent: Sequence[int]) -> list[float]:
 
 
 def _weighed(pools: Sequence[StandingPool], time: UnixS) -> tuple[list[float], Sequence[int]]:
-    """Return the micro-USD weight of each of *pools*, and the indices of silent ones: an eighth."""
+    """Return the micro-USD that *pools* weigh, silent ones an eighth, and the latter's indices."""
     oldest_s = YOUNG_S  # or the age of the oldest trading pool
     weighed: list[float] = []
     silent = []

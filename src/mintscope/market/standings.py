@@ -1,12 +1,13 @@
 """The price pools of all mints as of the newest slot, and the confidence of prices.
 
-Agrees        a pool agrees if it counts by `standing`, has traded within FRESH_S of the newest swap
-              in a pool that counts, and has a price within AGREEMENT of the price of the mint
+Agrees        a pool agrees if it counts by `standing`, has traded within FRESH_S of the newest
+              swap in a pool that counts, and has a price within AGREEMENT of the price of the mint
 Depth         the sum of `StandingPool.depth` over the pools that agree, in micro-USD
-Confidence    high    the depth is at least HIGH_MICRO_USD, the price was first set at least YOUNG_S
-              before it was last set, and it was last set at most FRESH_S ago medium  the same with
-              MEDIUM_MICRO_USD and at most OLD_BASIS_S low     otherwise; also if no balance shows
-              the depth, or if the pools near the price weigh no more than the others
+Confidence    high    the depth is at least HIGH_MICRO_USD, the price was first set at least
+                      YOUNG_S before it was last set, and it was last set at most FRESH_S ago
+              medium  the same with MEDIUM_MICRO_USD and at most OLD_BASIS_S
+              low     otherwise; also if no balance shows the depth, or if the pools near the
+                      price weigh no more than the others
 
 Pools are as of the newest swap in a pool that counts; ages are as of the report.  A swap in a pool
 that does not count changes only `rejected_share`.
@@ -183,7 +184,7 @@ class PriceBasis(NamedTuple):
 
 
 def basis_of(packed: bytes | None) -> PriceBasis | None:
-    """Return on which pools the price of a mint is based, and how much liquidity is behind it.
+    """Return the basis of the price of a mint: the pools that agree, and their liquidity.
 
     packed   the pools of the mint; None: unknown, and then None is returned
     """
@@ -191,7 +192,7 @@ def basis_of(packed: bytes | None) -> PriceBasis | None:
 
 
 def basis_by(standing: Standing) -> PriceBasis:
-    """Return on which pools the price of a mint is based, and how much liquidity is behind it.
+    """Return the basis of the price of a mint: the pools that agree, and their liquidity.
 
     standing   the pools of the mint
     """

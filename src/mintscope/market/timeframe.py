@@ -1,4 +1,4 @@
-"""The lengths of candles, and the spans in which a time lies."""
+"""The lengths of candles (timeframes), and the start of the candle at a given time."""
 
 from enum import StrEnum
 from typing import Final, TypeAlias
@@ -55,6 +55,6 @@ BY_NAME: Final = {each.value: each for each in FRAMES}
 
 
 def bucket(timeframe: Timeframe, at: UnixS) -> UnixS:
-    """Return the start of the bucket of *timeframe* that contains the time *at*."""
+    """Return the start of the candle of *timeframe* in whose span the time *at* lies."""
     width = WIDTH_S[timeframe]
     return UnixS(at - at % width)

@@ -81,7 +81,9 @@ class Union(NamedTuple):
 
 
 def union_of(rows: Iterable[CrowdRow], count: int) -> Union:
-    """Return the number and the flows of the traders in all *rows*, each trader counted once.
+    """Return the number of traders in *rows* and the micro-USD that they traded, added up.
+
+    Each trader is counted once.
 
     rows    crowds of spans that lie within CROWDS_S seconds
     count   the number of largest flows to return, at least 1

@@ -1,4 +1,4 @@
-"""Engine of live tokens.
+"""The tokens in use in memory, and their reports as of the newest event of the log.
 
 Pure and synchronous: the tailer calls `apply` for each event and `insert` for each mint that it has
 loaded.  Every report is a function of the log up to `seq`, no matter when its mint was loaded or
@@ -8,8 +8,8 @@ During a load, further events arrive.  So `expect` is called before the load: fr
 the mint are stored, and `insert` applies those that are newer than the loaded snapshot.
 
 There is no timer: a candle closes when a later one opens, and a read computes all that depends on
-"now".  A row that was loaded contains the same bits as a row to which all swaps of its mint
-were applied.
+"now".  A row that was loaded contains the same bits as a row to which all swaps of its mint were
+applied.
 """
 
 from collections import OrderedDict
@@ -205,7 +205,7 @@ def add_to_frames(frames: Frames | None, time: UnixS, swap: PricedSwap) -> None:
 
 @dataclass(slots=True)
 class _Expected:
-    """A mint that is being loaded, and the log events of it after position *since*."""
+    """A mint that is being loaded, and its log events after position *since*."""
 
     since: int
     events: list[Event] = field(default_factory=list)
@@ -377,7 +377,7 @@ class LiveMarket:
     def report(self, mint: Mint, kind: ReportKind = PLAIN) -> bytes:
         """Return the current report of *mint* as JSON; *mint* must be in memory.
 
-        Raises InsufficientData if too few of its swaps have a price.
+        Raises InsufficientData if the mint has too few candles.
         """
         self._live.move_to_end(mint)
         if kind != PLAIN:
@@ -419,7 +419,7 @@ class LiveMarket:
     def read(self, mint: Mint, kind: ReportKind = PLAIN) -> TokenReport:
         """Return the current report of *mint* without coverage; *mint* must be in memory.
 
-        Raises InsufficientData if too few of its swaps have a price.
+        Raises InsufficientData if the mint has too few candles.
         """
         values, now = self._values(mint, kind)
         return self._report(mint, kind, values, now, UNSET)

@@ -89,7 +89,7 @@ class Tail:
         self._gaps = deque(gaps, maxlen=GAPS_MAX)
 
     def __len__(self) -> int:
-        """Return the number of headers in memory."""
+        """Return the number of slot headers in memory."""
         return len(self._headers)
 
     @property
@@ -297,7 +297,7 @@ PLACES: Final = [
 
 
 def read_state(state: bytes) -> NDArray[Any]:
-    """Return *state* as one STATE record.
+    """Return the stored state of the fold of a mint as one STATE record.
 
     Per timeframe: the accumulators, the number of candles with a price, the newest bucket and its
     flow in micro-USD (bought, sold), and the newest candle with a price: its bucket (-1: none),
@@ -397,7 +397,7 @@ class MintFold:
         part.add(price, swap)
 
     def waypoints(self) -> list[tuple[Timeframe, Waypoint]]:
-        """Return the new waypoints since the last call: accumulators before certain candles."""
+        """Return the new waypoints since the last call, each with its timeframe."""
         self._add_part()
         if not self._passed:
             return []

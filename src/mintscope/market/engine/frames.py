@@ -1,4 +1,4 @@
-"""The frames that are computed on request: 15 seconds, 30 minutes, 4 hours and a day.
+"""The timeframes that are computed only on request: 15 seconds, 30 minutes, 4 hours and a day.
 
 Wide frames are computed from stored candles: m30 from m15; h4 and d1 from h1, aligned to UTC.
 Averages, RSI and MACD begin with the first candle of the mint.  If its older candles were dropped,
@@ -362,7 +362,7 @@ MADE_SHORT: Final = 1
 
 
 class Frames:
-    """The requested frames of one mint, after its newest swap."""
+    """The timeframes of one mint that are computed only on request, as of its newest swap."""
 
     def __init__(self, state: bytes | None = None) -> None:
         """Continue from *state*, which `packed` has returned; None: no timeframe is computed yet.
@@ -378,7 +378,7 @@ class Frames:
         return self._state.tobytes()
 
     def has(self, asked: Collection[str]) -> bool:
-        """Return whether this mint's values of all frames named in *asked* are computed."""
+        """Return whether all timeframes in *asked* are computed for this mint."""
         return all(
             self._is_made(MADE_SHORT if each == AskedFrame.S15 else MADE_WIDE) for each in asked
         )

@@ -1,4 +1,4 @@
-"""Compiled kernels of the engine.
+"""Compiled functions (kernels) that compute candles and indicators of tokens in memory.
 
 The kernels compute the indicators, one swap or one candle at a time.  They are compiled by numba;
 the same code runs as plain Python under NUMBA_DISABLE_JIT=1.  Kernels that call each other are in
@@ -8,8 +8,8 @@ Accumulators, `acc`: the two averages of MACD and its signal, Wilder's mean gain
 close, then one EMA for each period, after the closed candles of one timeframe.  Until an average
 has its first value, its cell contains the sum of its inputs.
 
-The open candle is part of every indicator, but the next swap may change it.  So it is never
-added to `acc`; a read adds it to copies.  A row of zeros is a mint that has not traded.
+The open candle is part of every indicator, but the next swap may change it.  So it is never added
+to `acc`; a read adds it to copies.  A row of zeros is a mint that has not traded.
 """
 
 from math import nan
@@ -300,7 +300,7 @@ def refill_ring(row: Any, k: int, candles: Candles) -> None:
 
 @kernel
 def read_averages(acc: Floats, closed: int, close: float, periods: Periods, out: Floats) -> None:
-    """Write the EMAs, RSI and MACD at *close*, of the open candle; NaN: too few candles."""
+    """Write the EMAs, RSI and MACD with an open candle at *close*; NaN: too few candles."""
     size = len(periods.ema)
     for z in range(size):
         out[z] = nan

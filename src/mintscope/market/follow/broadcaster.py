@@ -80,7 +80,7 @@ class _Audience:
         return self.snapshot
 
     def begin_again(self) -> None:
-        """Send a new snapshot as the next event, instead of an update."""
+        """Make the next event a new snapshot instead of an update."""
         self.is_whole_due = True
         self.as_of = NOWHERE
 
@@ -129,7 +129,8 @@ class Broadcaster:
     ) -> None:
         """Load *mints* into memory, with all that reports of *kind* need.
 
-        since   a position of the log that the reports should include; this can fail
+        since   a position of the log up to which events are applied first, if the log has reached
+                it; None: any position is good enough
 
         Raises TokenNotFound, InsufficientData or ServiceUnavailable if there is no report of one of
         *mints*.

@@ -156,8 +156,8 @@ class LogTailer:
     async def read(self, mint: Mint, kind: ReportKind = PLAIN) -> ReadReport:
         """Return the report of *mint* with the options *kind*, as of the newest applied slot.
 
-        Raises TokenNotFound if *mint* is not tracked, InsufficientData if too few of its swaps have
-        a price, and ServiceUnavailable if its data cannot be read now.
+        Raises TokenNotFound if *mint* is not tracked, InsufficientData if it has too few candles,
+        and ServiceUnavailable if its data cannot be read now.
         """
         if not self._started:
             raise ServiceUnavailable("The market data are still being loaded; try again shortly.")
@@ -177,7 +177,10 @@ class LogTailer:
         raise ServiceUnavailable(UNREADABLE)
 
     def ready(self, mint: str) -> ReadReport | None:
-        """Return the plain report of *mint*; None if the mint is not in memory, or lacks data."""
+        """Return the report of *mint* without options, if it is ready.
+
+        None if the mint is not in memory, or has too few candles.
+        """
         if not self._started or mint not in self._market.tracked or mint not in self._market:
             return None
         try:

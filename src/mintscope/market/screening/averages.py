@@ -299,8 +299,8 @@ class Averages:
 
     The values of one indicator and timeframe are computed when they are first requested, because
     those of 100,000 tokens take 54 MB in all, and most are never requested.  They are computed from
-    the current candles in `AverageColumns`.  For tokens that have traded since the time of this
-    object, it keeps the values from before.
+    the current candles in `AverageColumns`; for tokens that have traded since then, this object
+    stores the earlier candles.
 
     counts   the number of candles by row and timeframe
     usd      the newest price by row

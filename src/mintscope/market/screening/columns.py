@@ -1,4 +1,4 @@
-"""Columns of all tokens at one slot, and the trades of the spans that a list shows.
+"""The numbers of all tokens of a list, as columns, and their trades in the spans that it shows.
 
 A span, such as H1, consists of parts of equal length, such as minutes; the newest part is open.
 Each mint has a row, which has its trades of the open part.  A closed part is stored as chunks: the
@@ -7,8 +7,8 @@ When a part leaves a span, its volume is subtracted from that of the span, and i
 prices from before the span.  So an update of a list takes time only for mints that traded.  The
 change of a price compares the newest price with the newest price from before the span.
 
-The chunks of 100,000 tokens that trade all day are half of a list's memory, and most chunks are
-not read for an hour or a day.  So `ListMemory` is a port: an api process keeps chunks in files.
+The chunks of 100,000 tokens that trade all day are half of a list's memory, and most chunks are not
+read for an hour or a day.  So `ListMemory` is a port: an api process keeps chunks in files.
 """
 
 from collections import deque
@@ -50,7 +50,7 @@ class PartChunk(NamedTuple):
     """The closes and volumes of the tokens that traded in one part of time.
 
     The part is a minute, and then the chunk has `bought`, or a part of a day, and then it has
-    `swaps`. Each token has an entry.  This class implements `KeptChunk` in memory.
+    `swaps`.  Each token has an entry.  This class implements `KeptChunk` in memory.
 
     rows   the rows of these tokens in the list
     """
@@ -473,7 +473,10 @@ class ListColumns:
         return {number: tuple(chunks) for number, chunks in self._parts.items()}
 
     def closed_chunks(self) -> Iterator[tuple[bool, int, PartChunk]]:
-        """Yield closed chunks: (whether of a part of a day or of a minute, its number, chunk)."""
+        """Yield the chunks of closed parts of time, in which trades are stored.
+
+        Each result is (whether the part is one of a day, not a minute; its number; the chunk).
+        """
         for of_day, parts in ((False, self._minutes), (True, self._parts)):
             for number, chunks in parts.items():
                 for chunk in chunks:
@@ -488,7 +491,7 @@ class ListColumns:
         chunks.append(self._keep.chunk(by_row(chunk)))
 
     def _append(self, chunks: list[KeptChunk], chunk: PartChunk) -> None:
-        """Add *chunk* to *chunks*, merged with the last ones if these are shorter."""
+        """Add *chunk* to *chunks*, merged with the last ones if these are not longer."""
         added = [chunk]
         while chunks and chunks[-1].row_count <= sum(len(each.rows) for each in added):
             added.append(chunks.pop().whole())

@@ -1,4 +1,4 @@
-"""Grammar of conditions, and their fields.
+"""The grammar of conditions on tokens, and the fields that they can use.
 
 Conditions as text: `liquidity > 100000 and rsi_h1 < 30 and price > ema200_h1`.
 
@@ -126,7 +126,10 @@ def before(name: str, timeframe: AnyFrame, age: int = 1) -> str:
 
 
 def read_before(name: str) -> "BeforeOf | None":
-    """Return the field and earlier candle that a name from `before` means; None for a field."""
+    """Return the field and the earlier candle that *name* stands for; None for a plain field.
+
+    name   a name from `before`, such as `rsi_h1 before h1`
+    """
     field, _, of_candle = name.partition(" before ")
     if not of_candle:
         return None
@@ -170,7 +173,7 @@ class ConditionError(ValueError):
 
 
 class Kind(Enum):
-    """The kind of the value of a part of a condition."""
+    """The kind of a part of a condition: a number, a level of confidence or a comparison."""
 
     NUMBER = "a number"
     LEVEL = "a level of confidence"
@@ -190,7 +193,7 @@ class FieldOf(NamedTuple):
 
 
 class BeforeOf(NamedTuple):
-    """The value of a field, *age* candles of a timeframe before the newest one."""
+    """The value that a field had *age* candles of a timeframe ago, in a condition."""
 
     name: str
     timeframe: AnyFrame

@@ -121,15 +121,16 @@ class ListPlace(NamedTuple):
 
 
 class ListQuestion(msgspec.Struct, frozen=True, kw_only=True):
-    """A query of a list.
+    """A query of the list of all tokens.
 
     text         a part of the name or symbol, or the start of the address; "" finds all
     in_any_case  whether the case of an address is ignored
     symbol       the exact symbol; None: any
     among        the only mints to find; None: all
-    volume_min   the least volume in D1, in micro-USD
+    volume_min   the least volume in a day, in micro-USD
     since_min    find only mints whose tracking began at this time or later; None: all
     where        a condition in the syntax of `grammar`; "": none
+    sort         the value by which the mints are sorted
     is_rising    whether the least value comes first
     limit        the most mints on the page
     after        the end of the previous page; None: the first page
@@ -378,9 +379,9 @@ class ListedTokens:
         return self._days.of(rows)
 
     def larger_like(self, mint: Mint) -> Mint | None:
-        """Return the most traded mint with the name or symbol of *mint*, if it is traded more.
+        """Return the most traded mint whose symbol, or else whose name, looks like that of *mint*.
 
-        None if there is no such mint, or if *mint* is not in the list.
+        None if it is not traded more than *mint*, or if *mint* is not in the list.
         """
         key = np.uint64(key_of(mint))
         at = int(np.searchsorted(self._keys[self._by_key], key))

@@ -43,8 +43,9 @@ class OpenCandles:
     def of(
         cls, series: Series, width_s: int, begins: Ints, prices: Candles, *, is_whole: bool
     ) -> "OpenCandles":
-        """Return the open candles of *width_s* seconds at the ends of narrow candles.
+        """Return the wide candles that were open at the ends of narrow candles.
 
+        series           the wide candles; each has *width_s* seconds
         begins, prices   the starts and the prices of the narrow candles
         is_whole         whether the narrow candles begin with the token's first candle
         """

@@ -186,7 +186,7 @@ class ListReader(Protocol):
         """Return the mints that began or ceased to be tracked in the events of a part of the log.
 
         The part begins after position *after_seq* and ends with *until_seq*.  Each mint is returned
-        once. Raises LogTrimmed if the first of these events is no longer stored.
+        once.  Raises LogTrimmed if the first of these events is no longer stored.
         """
 
     async def facts_after(

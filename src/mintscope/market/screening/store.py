@@ -253,7 +253,7 @@ class SqlListReader:
         return await self._reading.in_snapshot(lambda db: _trades(db, after_seq, until_seq, limit))
 
     async def tracked(self, after_seq: int, until_seq: int) -> Sequence[Mint]:
-        """Return the mints that began or ceased to be tracked in the events of a part of the log.
+        """Return the mints that began or ceased to be tracked in a part of the log.
 
         The part begins after position *after_seq* and ends with *until_seq*.
         """

@@ -76,7 +76,7 @@ class TokenList:
     """The list of all tracked mints, updated with each folded slot.
 
     folded    the newest log event that is in the list
-    columns   their numbers, such as prices and volumes, with one row for each mint
+    columns   the numbers of the mints, such as prices and volumes, with one row for each
     """
 
     def __init__(self, folded: FoldedTo, keep: ListMemory = IN_MEMORY) -> None:
@@ -344,7 +344,7 @@ class TokenList:
         self.columns.averages.load(at, recents, frames["prices"][:, :, HIGH_AND_LOW])
 
     def _stand(self, rows: Any) -> None:
-        """Store on which pools prices are based, in *rows* whose pools changed since last time."""
+        """Store the basis of the price in *rows* whose pools changed since the last call."""
         for row in self._restood:
             basis = basis_of(self._standings[row])
             if basis is not None:
@@ -467,12 +467,12 @@ class NotASnapshot(Exception):
 
 
 class Head(msgspec.Struct, frozen=True, array_like=True, tag="head"):
-    """The state of the list when it was stored.
+    """The state of the token list when a snapshot of it was stored.
 
     rows          the number of rows, including those of removed mints
-    gone          the result of `TokenList.gone_rows`
-    tracked_seq   the event up to which tracked and untracked mints were read
-    facts         the place of the newest facts of mints that were read
+    gone          the rows of removed mints that no other mint uses, see `TokenList.gone_rows`
+    tracked_seq   the log event up to which tracked and untracked mints were read
+    facts         the position up to which facts of mints were read
     """
 
     folded: FoldedTo

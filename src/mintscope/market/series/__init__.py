@@ -1,1 +1,1 @@
-"""Answers about one token over time: candles, indicators, swaps, pools and traders."""
+"""The data of one token over time: candles, indicators, swaps, pools and traders."""

@@ -222,7 +222,7 @@ class NodeHolders:
 
 
 class _Failed(NamedTuple):
-    """When the holders of a mint could not be read, and the message about it for clients."""
+    """A failed read of the holders of a mint: its time, and the message for clients."""
 
     at_ms: UnixMs
     words: str

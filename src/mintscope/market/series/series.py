@@ -1,4 +1,4 @@
-"""Candles and indicators over time.
+"""Candles and indicators of one token over time.
 
 Averages continue from a known start: the first candle of the mint, or a waypoint.  So they equal
 the averages of the live engine to the last bit, even if older candles were dropped.
@@ -70,8 +70,8 @@ class Series(NamedTuple):
 
     has_older   whether older candles are stored
     closed      the number of candles before the first one, stored or not: those since tracking
-                began, and imported ones.  For s15 and pools: 1 if there may be any, otherwise 0. In
-                a series made by `widened`: the number of stored, narrower candles
+                began, and imported ones.  For s15 and pools: 1 if there may be any, otherwise
+                0.  In a series made by `widened`: the number of stored, narrower candles
     unpriced    the spans with volume but no price between *candles*, and also those before the
                 first candle if no older candle is stored
     """
@@ -85,8 +85,7 @@ class Series(NamedTuple):
 class PageOfCandles(NamedTuple):
     """A page of candles, oldest first.
 
-    until   the end of the range of the next page, as a start of a candle; None: no older page
-            follows
+    until   the latest start of a candle on the next page; None: no older page follows
     """
 
     candles: Sequence[SeriesCandle]
@@ -363,7 +362,7 @@ FROM_THE_FIRST: Final = Start(0, 0, np.zeros(kernels.ACC))
 
 
 def lead(names: Collection[str], width_s: int) -> int:
-    """Return the number of candles to read before a page, so that *names* are exact on it.
+    """Return the number of older candles from which the indicators *names* get exact values.
 
     width_s   the length of the candles in seconds
     """
@@ -383,7 +382,7 @@ def values_of(
     """Return the values of the indicators *asked* by their text, for candles from *start* on.
 
     There is a row for each candle: a number, or a number for each output of the indicator; NaN:
-    unknown. Only the newest *count* rows are complete: older ones can be NaN.
+    unknown.  Only the newest *count* rows are complete: older ones can be NaN.
     """
     if not asked:
         return {}
@@ -427,7 +426,7 @@ def indicators_of(
 
     There is a row for each candle: one number, or for `macd` (line, signal, histogram), for
     `fibonacci` the levels in the order of the report, for `bollinger` (upper, middle, lower), for
-    `stochRsi` (k, d). NaN: unknown.
+    `stochRsi` (k, d).  NaN: unknown.
 
     width_s   the length of the candles in seconds
     """
@@ -545,7 +544,10 @@ def _stochastic(rsi: Floats) -> Floats:
 
 
 def short_series(kept: KeptSwaps) -> Series:
-    """Return *kept* in candles of 15 seconds, without the first one if its start may be missing."""
+    """Return the swaps in *kept* as candles of 15 seconds.
+
+    The first candle is left out if its start may be missing.
+    """
     frame = Frame(Timeframe.M1, [], SHORT_S)
     for time, swap in kept.swaps:
         frame.apply(time, price_of(swap), swap)

@@ -208,7 +208,7 @@ class SqlSeries:
     ) -> KeptCandles | None:
         """Return the candles of *mint* for the range in *asked*; None if it is not tracked.
 
-        known   candles read before, which need not be read again
+        known   an earlier answer to the same request, whose unchanged parts need not be read again
         """
         return await self._reading.in_snapshot(lambda db: _candles(db, mint, asked, known))
 
@@ -250,7 +250,7 @@ class SqlSeries:
 
         Returns OutOfReach if the stored data do not suffice for an exact report of *moment*.
 
-        timeframes   timeframes in addition to those of the specification
+        timeframes   the names of timeframes to add to those of the specification, see `AskedFrame`
         """
         return await self._reading.in_snapshot(lambda db: read_past(db, mint, moment, timeframes))
 

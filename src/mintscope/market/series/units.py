@@ -27,7 +27,7 @@ class Supply(NamedTuple):
 def supply_of(facts: MintFacts | None) -> Supply | None:
     """Return the supply of a mint, as a number and as text.
 
-    None if *facts* is None, or if the supply is 0, which means that it is unknown.
+    None if *facts* is None, or if the supply is 0, as for wrapped SOL.
     """
     if facts is None or not facts.supply:
         return None

@@ -129,7 +129,7 @@ class CoverageWriter:
         self._mints: set[str] = set()
 
     def add(self, db: Database, seen: Sequence[SlotCoverage]) -> None:
-        """Add to the stored counts which exchanges of the blocks *seen* were read and missed.
+        """Add the exchanges of the blocks *seen*, read and missed, to the stored counts.
 
         seen   sorted by time
         """

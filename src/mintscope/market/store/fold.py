@@ -405,9 +405,10 @@ DELETE FROM other_deciding_kept
 
 
 def price_pools(db: Database) -> list[tuple[Slot, Mint, Standing]]:
-    """Return the (slot, mint, pools after that slot) of each stored change of the pools of a mint.
+    """Return (slot, mint, price pools of the mint after the slot).
 
-    The slot is -1 for the pools of a mint from slots that are no longer stored.
+    For each mint, these are the newest slot that changed its pools and is no longer stored, as -1;
+    the newest stored final slot that changed them; and all later ones.
     """
     kept = [(Mint(mint), unpack(blob)) for mint, blob in db.execute(DECIDED)]
     # Of a mint whose tracking began or ended, both tables have a row.  The newer one counts.

@@ -1,4 +1,4 @@
-"""Reads of the swap log from SQL tables."""
+"""Reads the swap log from its SQL tables."""
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

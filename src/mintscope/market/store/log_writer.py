@@ -577,7 +577,7 @@ class SqlMintFacts:
         return None if kept is None else msgspec.json.decode(kept, type=MintFacts)
 
     async def due(self, before_ms: UnixMs, mints_max: int) -> Sequence[Mint]:
-        """Return up to *mints_max* mints last read before *before_ms*, the oldest first."""
+        """Return up to *mints_max* mints whose facts are older than *before_ms*, oldest first."""
         rows = await self._read(DUE, (before_ms, mints_max))
         return [Mint(address) for (address,) in rows]
 

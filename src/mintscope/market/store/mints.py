@@ -190,7 +190,7 @@ def track(
 def remove(db: Database, mint: Mint) -> bool:
     """Untrack *mint* and mark it as removed; return False if it was not tracked.
 
-    No rule tracks it again.
+    No rule tracks it again until an operator adds it.
     """
     db.execute("UPDATE mint SET is_removed = 1 WHERE id = ?", (number(db, mint),))
     return untrack(db, mint)

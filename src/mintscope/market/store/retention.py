@@ -156,10 +156,10 @@ SELECT timeframe, count(*), min(bucket) FROM candle
 def candles_a_day(
     db: Database, time: UnixS | None, tracked_count: int
 ) -> Mapping[Timeframe, int] | None:
-    """Return about how many candles of each timeframe were added in the day before *time*.
+    """Return an estimate of the number of candles of each timeframe in the day before *time*.
 
-    The number is estimated from a sample of the mints, and from less than a day if the candles of
-    the sample do not cover a day.  None if they cover less than an hour, or if there are none.
+    It is made from a sample of the mints, and from less than a day if the candles of the sample do
+    not cover a day.  None if they cover less than an hour, or if there are none.
 
     tracked_count   the number of tracked mints
     """
