@@ -24,7 +24,7 @@ class SwapDetail(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """Details of a swap on chain, which prices and candles do not need.
 
     program                    the short name of the program
-    amount, quote_amount       traded raw units of the token and of the quote
+    amount, quote_amount       traded raw units of the token and of the quote token
     decimals, quote_decimals   None if unknown
     """
 
@@ -42,7 +42,7 @@ class Uncounted(IntEnum):
 
     NOT          no reason: the swap adds volume if its price is accepted
     ROUND_TRIP   its signer bought and sold the token in one transaction
-    QUOTE        trades against its quote do not count as volume
+    QUOTE        trades against its quote token do not count as volume
     """
 
     NOT = 0
@@ -53,16 +53,16 @@ class Uncounted(IntEnum):
 class Evidence(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """The facts that a swap shows about its pool, by which `standing` weighs the pool.
 
-    depth       micro-USD of the quote in the pool after the swap; None if no balance shows it; 0 if
-                the program of the pool is not listed
+    depth       micro-USD of the quote token in the pool after the swap; None if no balance shows
+                it; 0 if the program of the pool is not listed
     flow        traded micro-USD, even if they do not count as volume
     signer      the start of the signer's address
-    is_direct   whether the quote is a dollar or SOL
+    is_direct   whether the quote token is a dollar or SOL
     trip        the role of the swap in a round trip, a `standing.Trip`
     succeeds    for a migration, the bonding curve that the pool replaces; None for a swap
     uncounted   an `Uncounted`: the reason why *flow* is not volume; None in older logs
     progress    how far the curve is on the way to its pool, in millionths; None if unknown
-    fee_bps     the fee that the trader paid, in basis points of the quote; None if unknown
+    fee_bps     the fee that the trader paid, in basis points of the quote token; None if unknown
     """
 
     depth: int | None

@@ -305,9 +305,9 @@ def _succession(
 def _sided(
     swaps: Iterable[Swap], quotes: Quotes
 ) -> tuple[list[tuple[Swap, Oriented]], Counter[Unpriced]]:
-    """Return *swaps* with the side that is priced and the side that it is priced in.
+    """Return *swaps* with the token that is priced and the token that prices it.
 
-    Swaps without such sides are left out; the second result counts them.
+    Swaps without such tokens are left out; the second result counts them.
     """
     sided = []
     without = 0
@@ -358,10 +358,6 @@ def _evidence(  # noqa: PLR0913, PLR0917 - one argument for each source
     uncounted: int,
     trip: int = 0,
 ) -> Evidence:
-    """Return the facts that *swap* shows about its pool, and its role in a round trip.
-
-    volume   its micro-USD, from `_volume`
-    """
     left = seen.quote_left
     depth = None if left is None else _worth(seen, left, rate, quotes)
     is_direct = seen.quote_kind is not TOKEN
@@ -457,7 +453,7 @@ def _with_several(swaps: Iterable[Swap]) -> set[int]:
 
 
 def _on_both_sides(sided: Iterable[tuple[Swap, Oriented]]) -> Wash:
-    """Return the (transaction, mint, signer) of each signer that bought and sold a mint at once."""
+    """Return the (transaction, mint, signer) in which a signer bought and sold the mint."""
     sides: dict[bool, set[tuple[int, Mint, str]]] = {True: set(), False: set()}
     for swap, seen in sided:
         if swap.succeeds is None:
@@ -516,7 +512,7 @@ def _loops(together: Iterable[Swap]) -> Iterator[Way]:
 
 
 def _trip(trips: dict[Way, Trip], swap: Swap) -> Trip:
-    """Return the role that *swap* has in a round trip by *trips*; NONE if it is part of none."""
+    """Return the role of *swap* in a round trip; NONE if it is part of none."""
     at = swap.transaction_index
     way = swap.in_mint, swap.out_mint
     back = trips.get((at, swap.pool, *way))
@@ -524,14 +520,14 @@ def _trip(trips: dict[Way, Trip], swap: Swap) -> Trip:
 
 
 def _volume(seen: Oriented, rate: _ExactRate, quotes: Quotes) -> int:
-    """Return the traded micro-USD, rounded down; 0 if trades against the quote do not count."""
+    """Return the traded micro-USD, rounded down; 0 if trades against the quote token add none."""
     if seen.quote_kind is TOKEN and not quotes.counts_volume(seen.quote):
         return 0
     return _worth(seen, seen.quote_amount, rate, quotes)
 
 
 def _worth(seen: Oriented, amount: int, rate: _ExactRate, quotes: Quotes) -> int:
-    """Return the micro-USD of *amount* raw units of the quote, rounded down; 0 if unknown."""
+    """Return the micro-USD of *amount* raw units of the quote token, rounded down; 0 if unknown."""
     kind = seen.quote_kind
     if kind is SOL:
         return amount * rate.times // rate.per
@@ -572,7 +568,7 @@ def _price(seen: Oriented, rate: float, quotes: Quotes) -> tuple[float, float] |
 
 
 def _ratio(seen: Oriented) -> float | Unpriced:
-    """Return the price of one whole token in the quote, or the reason why there is none."""
+    """Return the price of a whole token in quote tokens, or the reason why there is none."""
     least = DUST_QUOTE[seen.quote_kind]
     if seen.base_amount < DUST_RAW or seen.quote_amount < least:
         return Unpriced.DUST
@@ -590,6 +586,6 @@ def _ratio(seen: Oriented) -> float | Unpriced:
 
 
 def _usd_of_quote(seen: Oriented, quotes: Quotes) -> float:
-    """Return the USD value of the traded amount of the quote; its decimals must be known."""
+    """Return the USD of the traded amount of the quote token, whose decimals must be known."""
     scale: int = 10 ** (seen.quote_decimals or 0)
     return seen.quote_amount / scale * quotes.worth(seen.quote)

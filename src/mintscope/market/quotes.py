@@ -63,9 +63,9 @@ class _Token(NamedTuple):
 
 
 class QuoteMints(NamedTuple):
-    """The mints that an operator allows as quotes, the tokens in which prices are stated.
+    """The mints that an operator allows as quote tokens, which state the price of other tokens.
 
-    SOL and tokens with a robust price are quotes, too.
+    SOL and tokens with a robust price are quote tokens, too.
     """
 
     dollars: frozenset[Mint] = DOLLARS
@@ -73,7 +73,7 @@ class QuoteMints(NamedTuple):
 
 
 class Quotes:
-    """The mints that can be the quote of a swap, the token that states its price; their values.
+    """The mints that can be the quote token of a swap, which states its price; their values.
 
     decided   returns the price pools of a mint; None if it has no price
     dollars   the mints that count as one dollar
@@ -96,18 +96,17 @@ class Quotes:
         self.dollars = _on_peg(self.off_peg, mints.dollars)
 
     def kind(self, mint: Mint) -> QuoteKind | None:
-        """Return whether *mint*, as a quote, is a dollar, SOL or another token.
+        """Return the kind of *mint* as a quote token: a dollar, SOL or another token.
 
-        The quote of a swap is the token in which its price is stated; None: *mint* cannot be a
-        quote.
+        The quote token of a swap states its price.  None: *mint* cannot be one.
         """
         return KIND_OF_RANK[self.rank(mint)]
 
     def rank(self, mint: Mint) -> int:
-        """Return a number that decides which mint of a swap is the quote: it states the price.
+        """Return a number that decides which of a swap's two mints is the quote token.
 
-        The quote is the mint with the lower number: 0 a dollar, 1 SOL, 2 a staking token, 3 a token
-        with a robust price.  A mint with 4 cannot be the quote.
+        The quote token, which states the price, is the mint with the lower number: 0 a dollar, 1
+        SOL, 2 a staking token, 3 a token with a robust price.  A mint with 4 cannot be one.
         """
         rank = self._ranks.get(mint)
         if rank is None:
@@ -254,7 +253,7 @@ BASIC: Final = Quotes()
 
 
 def oriented(swap: Swap, quotes: Quotes = BASIC) -> Oriented | None:
-    """Return *swap* with its base, the token that is priced, and its quote, which prices it.
+    """Return *swap* with its base, the token that is priced, and its quote, which prices the base.
 
     None if neither can be the quote.  The quote is the mint of lower rank.  Of two dollars, the
     quote is the one that the pool paid out.  Two tokens of the same rank do not price each other,

@@ -86,7 +86,7 @@ class Offer(msgspec.Struct, frozen=True, gc=False):
     volume     traded micro-USD, even of a round trip
     succeeds   the bonding curve that *pool* replaces; then no other field has a meaning.  None for
                a swap
-    depth      micro-USD of the quote in the pool after the swap; None if no balance shows it
+    depth      micro-USD of the quote token in the pool after the swap; None if not shown
     is_direct  whether the price is in dollars or SOL, not in another token
     """
 

@@ -209,7 +209,6 @@ class Tail:
         return Hole(())
 
     def _other_parent(self, block: Block, slot: Slot) -> Hole:
-        """Return the result for *block*, whose parent is not the logged block at *slot*."""
         # A late block on a retracted parent must not retract our block.
         is_stale = (block.parent_slot, block.parent_blockhash) in self._dead
         return Hole(() if is_stale else self._from(slot, block))

@@ -41,7 +41,7 @@ class BookedPool(msgspec.Struct, array_like=True, gc=False):
     since                  the time of its first swap in the book
     day                    the newest UTC day on which it traded
     volume, volume_before  micro-USD traded on that day, and on the day before
-    venue, quote           its program, and its quote mint; None if unknown
+    venue, quote           its program, and the mint of its quote token; None if unknown
     came_from              the bonding curve that the pool replaced; None if there was none
     went_to                the pool that replaced this one; None if no pool did
     moved_at               the slot of this replacement; None if there was none
@@ -50,7 +50,7 @@ class BookedPool(msgspec.Struct, array_like=True, gc=False):
     candle                 the candle of the newest span of the book; None if the pool did not trade
                            in it
     fee_bps                the fee of the newest swap that shows its fee, in basis points of the
-                           quote; None if no swap showed it
+                           quote token; None if no swap showed it
     """
 
     pool: str

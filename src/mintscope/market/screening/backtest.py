@@ -392,7 +392,6 @@ class _Rows:
         return found
 
     def firing(self, row: int, returns: Mapping[str, Floats]) -> Firing:
-        """Return the firing at *row*, with its returns by horizon from *returns*."""
         price = float(self._closes[row])
         end = int(np.searchsorted(self.ends, self.ends[row] + DAY_S, side="right"))
         best = float(self._highs[row + 1 : end].max()) / price - 1 if end > row + 1 else None
@@ -453,10 +452,6 @@ class _Rows:
     def _at_open(
         self, opened: OpenCandles, timeframe: AnyFrame, kind: str, start: Start | None
     ) -> Floats:
-        """Return the field *kind* of *timeframe* at the end of each narrow candle.
-
-        The wide candle that was open at that time is included.
-        """
         is_counted = self._is_counted(timeframe)
         if kind == "candles":
             return opened.count() if is_counted else np.full(len(self.ends), np.nan)
@@ -471,10 +466,6 @@ class _Rows:
         return self._closes / values - 1.0 if kind in FIBONACCI else values
 
     def _indicator(self, series: Series, start: Start, timeframe: AnyFrame, kind: str) -> Floats:
-        """Return the values of field *kind* of *timeframe* for the candles of *series*.
-
-        start   the candle from which averages are known; the result begins with it
-        """
         name, column = COLUMNS[kind]
         of = self._values.setdefault(timeframe, {})
         if name not in of:
@@ -509,10 +500,7 @@ class _Rows:
         return np.where(starts >= first, found, np.nan)
 
     def _sums(self, starts: Ints) -> tuple[Floats, Floats, Floats]:
-        """Return the volume, the bought volume and the number of swaps before the end of each row.
-
-        starts   by row, the time after which they count
-        """
+        """Return volume, bought volume and swaps of each row, from *starts* to its candle's end."""
         times, sums = self._running
         newest = np.searchsorted(times, self.ends, side="right")
         oldest = np.searchsorted(times, starts, side="right")

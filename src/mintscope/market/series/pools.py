@@ -1,9 +1,10 @@
 """Pools and traders of a token, computed from its stored swaps.
 
-Price move     in a pool with a constant product and the quote Q, a purchase of X raises the price
-               by (1 + X / Q) ** 2 - 1, and a sale of X lowers it by 1 - (1 + X / Q) ** -2.  Fees
-               are left out.  In a pool of another kind, the move is estimated by the same formulas
-               with `StandingPool.depth` as Q, which is itself estimated from moves of the price
+Price move     in a pool with a constant product and the amount Q of the quote token, a purchase
+               of X raises the price by (1 + X / Q) ** 2 - 1, and a sale of X lowers it by
+               1 - (1 + X / Q) ** -2.  Fees are left out.  In a pool of another kind, the move is
+               estimated by the same formulas with `StandingPool.depth` as Q, which is itself
+               estimated from moves of the price
 Trader         the signer, identified by the start of the address, which the log stores
 Flow           traded USD, including trades that do not count as volume
 Concentration  the shares of all flow that the largest trader has, and the ten largest together
@@ -317,7 +318,7 @@ class PoolNow(NamedTuple):
                    book
     weight         its part of the weight of all pools that count for the price, 0 to 1
     agrees         whether its price is within AGREEMENT of the price of the mint
-    quote_usd      the USD of the quote in the pool after its newest swap
+    quote_usd      the USD of the quote token in the pool after its newest swap
     token_usd      the USD of the tokens in the pool, at its price; known only of a constant product
     newest, kept   the trades of the last NEWEST_S seconds, and those of all stored swaps
     is_estimate    whether *moves* are estimated
@@ -469,7 +470,6 @@ def move_of(quote_usd: float, usd: int) -> PriceMove:
 
 
 def _flow(swaps: Sequence[LoggedSwap]) -> PoolFlow:
-    """Return the volume, the swaps and the number of traders of *swaps*."""
     signers = {one.signer for one in signed(swaps)}
     return PoolFlow(
         sum(one.swap.volume for one in swaps),
