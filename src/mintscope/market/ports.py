@@ -215,7 +215,7 @@ class Folded(msgspec.Struct, frozen=True, kw_only=True):
 class TrackedMint(NamedTuple):
     """A tracked mint.
 
-    since_slot    swaps of later slots are logged
+    since_slot    its data begin after this slot
     since_time    effective time of that slot; None: the mint was added before the first slot
     is_listed     whether an operator added the mint, so that no rule drops it
     last_swap     time of the newest folded swap; None before the first

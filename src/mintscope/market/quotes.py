@@ -226,7 +226,7 @@ def off_peg(prices: Mapping[Mint, float], dollars: frozenset[Mint]) -> dict[Mint
 
 
 def _fresh(decided: Decided, time: UnixS, dollars: frozenset[Mint]) -> dict[Mint, float]:
-    """Return the USD price of each of *dollars* whose price was set less than PEG_FRESH_S ago.
+    """Return the USD price of each of *dollars* whose price was set at most PEG_FRESH_S ago.
 
     decided   returns the last price of a mint, and its time
     """

@@ -51,7 +51,7 @@ def pack(standing: Standing) -> bytes:
 def unpack(packed: bytes) -> Standing:
     """Return the pools of a mint that are packed in *packed*.
 
-    It can be made by `pack`, or come from an older log, which has one pool for each mint.
+    The bytes come from `pack`, or from an older log, which has one pool for each mint.
     """
     try:
         return _standing.decode(packed)

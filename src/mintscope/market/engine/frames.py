@@ -386,9 +386,9 @@ class Frames:
     def begin_wide(
         self, kept: Mapping[Timeframe, Sequence[Bar]], cut: Collection[Timeframe]
     ) -> None:
-        """Compute the timeframes that are wider than those of the specification.
+        """Compute the candles of 30 minutes, 4 hours and a day from the stored candles *kept*.
 
-        kept   the stored candles, oldest first
+        kept   by timeframe, oldest first
         cut    the timeframes whose older candles were deleted
         """
         self._state["made"] |= MADE_WIDE

@@ -51,7 +51,8 @@ class Waiting(NamedTuple):
     """The means by which a process waits between two reads of the log.
 
     wait      waits until the log grows, or for an interval
-    refused   fails with the error if this process may no longer run beside the other processes
+    refused   gets an error as its result if this process may no longer run beside the other
+              processes
     """
 
     wait: Wait

@@ -159,7 +159,7 @@ class FoundRows(NamedTuple):
     rows      the numbers of the tokens' rows in the list, in the order of the page
     values    for each of *rows*, the values of the fields that were requested
     matches   the number of tokens on all pages
-    after     the cursor for the next page; None: this is the last one
+    after     the end of this page, from which the next one continues; None: this is the last one
     """
 
     rows: Sequence[int]

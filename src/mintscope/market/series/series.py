@@ -66,7 +66,7 @@ WIDTHS: Final = {
 
 
 class Series(NamedTuple):
-    """A page of the candles of a mint that have a price, oldest first.
+    """Consecutive candles of a mint that have a price, oldest first.
 
     has_older   whether older candles are stored
     closed      the number of candles before the first one, stored or not: those since tracking
