@@ -318,7 +318,7 @@ class LogReader(Protocol):
     async def load(self, mint: Mint, timeframes: Collection[str] = ()) -> LoadedMint | None:
         """Return the stored data of *mint*, read in one snapshot; None if it is not tracked.
 
-        timeframes   the names of timeframes to add to those of the specification, see `AskedFrame`
+        timeframes   further timeframes to load, such as m30; each is an `AskedFrame`
         """
 
 

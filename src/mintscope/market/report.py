@@ -334,7 +334,8 @@ class ReportKind(NamedTuple):
                  cannot be computed yet
     is_closed    whether indicators leave out the candles that are still open, whose values can
                  change later
-    timeframes   the names of timeframes to add to those of the specification, see `AskedFrame`
+    timeframes   timeframes in addition to those of every report, such as m30; each is an
+                 `AskedFrame`
     """
 
     is_partial: bool = False

@@ -377,7 +377,7 @@ def _seen_again(weighed: list[float], silent: Sequence[int]) -> list[float]:
 
 
 def _weighed(pools: Sequence[StandingPool], time: UnixS) -> tuple[list[float], Sequence[int]]:
-    """Return the micro-USD that *pools* weigh, silent ones an eighth, and the latter's indices."""
+    """Return the weight of each of *pools* in micro-USD, and the indices of the silent ones."""
     oldest_s = YOUNG_S  # or the age of the oldest trading pool
     weighed: list[float] = []
     silent = []

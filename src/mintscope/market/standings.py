@@ -249,7 +249,7 @@ class Standings:
             self._set(mint, state)
 
     def begin(self, slot: Slot) -> None:
-        """Begin the changes of *slot*, which is newer than all slots before."""
+        """Begin *slot*, the newest one: the next changes of pools belong to it."""
         self._forget()
         self._before.append((slot, {}))
 

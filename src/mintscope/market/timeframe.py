@@ -8,7 +8,7 @@ from mintscope.kit.time import DAY_S, HOUR_S, MINUTE_S
 
 
 class Timeframe(StrEnum):
-    """The lengths of candles in the specification, the shortest first."""
+    """The timeframes of the specification, by length of their candles, the shortest first."""
 
     M1 = "m1"
     M5 = "m5"
@@ -27,7 +27,7 @@ WIDTH_S: Final = {
 
 
 class AskedFrame(StrEnum):
-    """The lengths of candles that are computed only on request."""
+    """The timeframes that are computed only on request."""
 
     S15 = "s15"
     M30 = "m30"

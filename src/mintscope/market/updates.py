@@ -68,10 +68,10 @@ class DataSpanUpdate(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class ReportUpdate(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """Data of an `update`: each field that is present replaces the value that was sent before.
+    """The data of an `update` event: each field that is present replaces the value sent before.
 
-    An absent field has not changed; `macd`, `fibonacci`, `buySellPressure` and
-    `candleCounts` are present as a whole or absent.
+    An absent field has not changed; `macd`, `fibonacci`, `buySellPressure` and `candleCounts` are
+    present as a whole or absent.
     """
 
     token: Annotated[Mint, about("The mint, base58.", WSOL)]
@@ -82,7 +82,7 @@ class ReportUpdate(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class ReportSnapshot(TokenReport, frozen=True, gc=False, rename="camel", kw_only=True):
-    """Data of a `snapshot`: the whole report, as of *slot*."""
+    """The data of a `snapshot` event: the whole report, as of *slot*."""
 
     slot: Annotated[Slot, about("The slot as of which this is so.", 350_000_000)]
 

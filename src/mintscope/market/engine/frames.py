@@ -137,7 +137,7 @@ class Frame(msgspec.Struct, gc=False):
         return cls(timeframe, passed, width_s, acc, count, bucket, buy, sell, candle, UnixS(newest))
 
     def packed(self) -> bytes:
-        """Return this timeframe as a part of the stored state of a fold, see `fold.STATE`."""
+        """Return this timeframe as bytes, which are a part of the stored state of a fold."""
         c = self.candle or NO_CANDLE
         return PACKED.pack(
             self.acc,

@@ -393,8 +393,8 @@ class ListedTokens:
     def _larger(self) -> Rows:
         """For each row, the row of the most traded token with the same symbol, or else same name.
 
-        It is -1 if no such token has more volume.  Symbols and names are also the same if they look
-        alike, see `look_alikes.folded`.
+        It is -1 if no such token has more volume.  Symbols and names that look alike count as the
+        same.
         """
         found = np.full(len(self._volume), -1, np.int32)
         rising = self._by_key[np.argsort(self._volume[self._by_key], kind="stable")]
@@ -413,7 +413,7 @@ class ListedTokens:
     def _namesakes(self) -> NDArray[np.int32]:
         """By row, the number of tokens with the same symbol, or the same name if these are more.
 
-        Symbols and names are also the same if they look alike, see `look_alikes.folded`.
+        Symbols and names that look alike count as the same.
         """
         found = np.ones(len(self._volume), np.int32)
         for ids in self._folds.T:

@@ -52,7 +52,7 @@ def no_holders(mint: Mint) -> "Holders | None":  # noqa: ARG001
 class HolderKind(StrEnum):
     """The kind of the owner of a token account.
 
-    A pool is found by its owner, or in the pool book of the mint.
+    Whether the owner is a pool also depends on the pool book of the mint.
     """
 
     BURNED = "burned"

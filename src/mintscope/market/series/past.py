@@ -172,8 +172,8 @@ def _closed(rows: Sequence[CandleRow], waypoints: Sequence[Waypoint], closed: in
 def past_report(past: PastMint, kind: ReportKind) -> TokenReport:
     """Return the report of a mint as it was in the past, without coverage.
 
-    Raises InsufficientData if there are too few candles, see `token_report`, and ValueError if
-    *past* contradicts itself.
+    Raises InsufficientData if the mint had too few candles, and ValueError if *past* contradicts
+    itself.
     """
     loaded = past.loaded
     now = past.at.time

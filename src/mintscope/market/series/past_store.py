@@ -98,7 +98,7 @@ def read_past(
     Returns OutOfReach if the stored rows do not suffice for an exact report of *moment*.
 
     db           must be in a transaction whose statements all see the same state
-    timeframes   the names of timeframes to add to those of the specification, see `AskedFrame`
+    timeframes   further timeframes to load, such as m30; each is an `AskedFrame`
     """
     row = db.execute(STANDS, (mint,)).fetchone()
     if row is None:
@@ -168,7 +168,7 @@ def _load(
     Raises Unreached if too little is stored.
 
     stands       what the table `mint` has about it
-    timeframes   the timeframes to add to those of the specification, see `AskedFrame`
+    timeframes   further timeframes to load, such as m30; each is an `AskedFrame`
     """
     # Before the first fold, every slot is ahead of it.
     folded = -1 if stands.folded_slot is None else int(stands.folded_slot)

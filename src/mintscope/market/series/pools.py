@@ -258,7 +258,7 @@ class SeriesReader(Protocol):
 
         Returns OutOfReach if the stored data do not suffice for an exact report of *moment*.
 
-        timeframes   the names of timeframes to add to those of the specification, see `AskedFrame`
+        timeframes   further timeframes to load, such as m30; each is an `AskedFrame`
         """
 
 

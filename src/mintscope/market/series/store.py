@@ -250,7 +250,7 @@ class SqlSeries:
 
         Returns OutOfReach if the stored data do not suffice for an exact report of *moment*.
 
-        timeframes   the names of timeframes to add to those of the specification, see `AskedFrame`
+        timeframes   further timeframes to load, such as m30; each is an `AskedFrame`
         """
         return await self._reading.in_snapshot(lambda db: read_past(db, mint, moment, timeframes))
 

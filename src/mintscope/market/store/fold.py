@@ -332,7 +332,7 @@ def _details(db: Database, seq: int, mint_ids: Sequence[int]) -> list[tuple[int,
 
 
 def cut_of(retention: Retention, mint_id: int, timeframe: Timeframe, newest: UnixS) -> Cut:
-    """Return the time before which the candles of a mint and a timeframe are deleted.
+    """Return the time before which the candles of a mint and a timeframe may be deleted.
 
     newest   the start of the newest candle
     """

@@ -1,6 +1,6 @@
-"""Reads what is needed to compute the timeframes that are computed only on request.
+"""Reads the candles and swaps from which m30, h4, d1 and candles of 15 seconds are computed.
 
-A frame has the indicators of such a timeframe, see `AskedFrame`, for one mint.
+A frame has the indicators of such a timeframe for one mint; it is computed only on request.
 """
 
 from collections.abc import Collection, Iterator, Mapping

@@ -409,7 +409,7 @@ class SqlLogReader:
     async def load(self, mint: Mint, timeframes: Collection[str] = ()) -> log.LoadedMint | None:
         """Return the stored data of *mint*; None if it is not tracked.
 
-        timeframes   the names of timeframes to add to those of the specification, see `AskedFrame`
+        timeframes   further timeframes to load, such as m30; each is an `AskedFrame`
         """
         return await self._reading.in_snapshot(lambda db: _load(db, mint, timeframes))
 
