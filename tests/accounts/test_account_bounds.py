@@ -295,7 +295,7 @@ def test_scopes_are_parsed_sorted_and_completed_by_read_scopes() -> None:
 
 
 class Written(SqlEmailRows):
-    """E-mail rows in memory: `written_to` returns those of *drafts* with the requested kind."""
+    """E-mail rows without a store: `written_to` returns the *drafts* of the requested kind."""
 
     def __init__(self, drafts: Sequence[Draft]) -> None:
         self._drafts = drafts
@@ -433,7 +433,7 @@ def test_the_default_limits_are_10_guesses_50_per_client_and_20_sign_ups() -> No
 
 
 class Noted:
-    """Limits in memory that record each limit for which they make a limiter."""
+    """Limits in memory; *asked* has each limit for which a limiter was requested."""
 
     def __init__(self) -> None:
         self.asked: list[Limit] = []

@@ -60,7 +60,7 @@ keys = st.sampled_from([None, "a-redelivery-key-one", "a-redelivery-key-two"])
 
 @dataclass
 class Model:
-    """The expected state of an application; each of its *approvals* allows one key."""
+    """The expected state of an application; the agent gets a key for each of its *approvals*."""
 
     made: Signup
     key: str | None

@@ -268,7 +268,6 @@ async def test_a_decision_can_be_undone_for_a_minute_until_the_key_is_fetched(
 async def test_one_of_a_simultaneous_undo_and_exchange_succeeds(
     tmp_path: Path, clock: ManualClock
 ) -> None:
-    """Either the key is fetched or the approval is undone: exactly one of the two happens."""
     async with AsyncExitStack() as stack:
         here, there = [
             await stack.enter_async_context(

@@ -1,4 +1,4 @@
-"""Limits of the keys, and of the e-mails to a stranger, that one person can cause in a day."""
+"""Daily limits on one person's API keys, and on e-mails that one person can cause to strangers."""
 
 import os
 from collections import Counter

@@ -124,7 +124,7 @@ def test_a_long_wrong_value_is_cut_in_its_message() -> None:
 
 
 def attempt(fields: dict[str, object]) -> Form | set[str]:
-    """Return the form, or the names of the fields that are wrong."""
+    """Return the parsed form, or the names of the fields that are wrong."""
     try:
         return parse_form(fields)
     except InvalidFields as refusal:

@@ -139,7 +139,7 @@ VISIT = "__Host-mintscope-visit"
 
 
 def question(page: httpx.Response) -> str:
-    """Return the request for a passkey in the only form of *page* that has one."""
+    """Return the `data-question` of *page*, the passkey request that exactly one form must have."""
     (found,) = [each["data-question"] for _, each in tags(page) if "data-question" in each]
     return found
 
@@ -448,7 +448,7 @@ async def test_a_passkey_replaces_the_password_in_a_session_of_its_own_account(
 async def test_a_passkey_from_before_an_account_was_taken_back_needs_the_password(
     site: Website, alice: Person, owner: Person, way: str
 ) -> None:
-    """A thief added the passkey in one session, and was detected only in the next session."""
+    """The thief adds the passkey, signs in with it a week later, and is noticed only then."""
     site.clock.advance(6 * MINUTE_MS)
     await alice.send("/settings/account/verify")
     assert "verified" in where(await alice.send(await site.link(ALICE)))

@@ -96,7 +96,7 @@ class HeldHashes:
 async def test_a_cancelled_hash_keeps_its_place_until_its_thread_has_computed_it(
     hasher: Argon2Hasher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two threads compute hashes; a cancelled hash that no thread has begun frees its place."""
+    """Of four cancelled hashes, two run in threads; the other two free their places at once."""
     held = HeldHashes()
     monkeypatch.setattr(passwords, "ARGON2", held)
     asked = [asyncio.create_task(hasher.hash(PASSWORD)) for _ in range(4)]

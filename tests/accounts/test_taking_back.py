@@ -69,7 +69,7 @@ async def found(site: Website, alice: Person) -> AccountContents:
 
 
 def expect_untouched(site: Website, found: AccountContents) -> None:
-    """Expect that the contents in *found* are unchanged, and that no app was added."""
+    """Expect that only the owner's API key, wallet and webhook addresses are there, and no app."""
     assert site.rows("SELECT count(*) FROM authenticator_app") == [(0,)]
     assert site.rows("SELECT id FROM api_key WHERE revoked_at IS NULL") == [(found.key_id,)]
     assert site.rows("SELECT wallet FROM linked_wallet") == [(OWN_WALLET,)]
@@ -180,7 +180,7 @@ async def test_a_second_factor_is_announced_and_undone(
 async def test_an_undo_of_the_last_change_reverts_the_whole_session_of_a_thief(
     site: Website, found: AccountContents
 ) -> None:
-    """The undo link reaches back to the beginning of the session, not only to the last change."""
+    """The link in the e-mail on the last change undoes all changes since the thief's sign-in."""
     thief = await session_of(site, ALICE)
     await break_in(site, thief, found)
     site.clock.advance(MINUTE_MS)
@@ -289,7 +289,7 @@ async def test_the_second_factor_of_the_owner_stays(site: Website, found: Accoun
 async def test_an_undo_drops_waiting_webhooks_to_the_address_of_a_thief(
     site: Website, found: AccountContents
 ) -> None:
-    """Those webhooks are not sent to the owner either; webhooks to the owner's address are."""
+    """Those webhooks are not sent at all; webhooks to the owner's own address are sent."""
     thief = await session_of(site, ALICE)
     await break_in(site, thief, found)
     (owned, changed), user_id = found.alerts, thief.user.user_id
@@ -467,7 +467,7 @@ async def test_at_most_twenty_announcements_of_a_kind_are_written_in_a_day(site:
 
 @pytest.mark.usefixtures("alice")
 async def test_an_address_that_is_not_verified_gets_no_undo(site: Website) -> None:
-    """The address may belong to a stranger."""
+    """An address that was never confirmed may belong to a stranger."""
     await make_key(site, await session_of(site, ALICE))
 
     reported = await site.email(ALICE)

@@ -93,7 +93,7 @@ async def test_a_person_with_an_unverified_address_gets_no_key(house: House) -> 
 
 
 async def test_the_agent_of_an_unconfirmed_application_cannot_be_claimed(house: House) -> None:
-    """The applicant has the agent's key, which must not act for Alice."""
+    """The applicant, a stranger, holds the agent's API key, which must not act for Alice."""
     issued = await house.exchanged(await house.approved(is_confirmed=False))
     alice = await house.people.owned()
 

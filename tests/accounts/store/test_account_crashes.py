@@ -171,7 +171,7 @@ async def crashes_of(folder: Path, before: list[Step], verb: Step) -> tuple[Path
 
 
 async def states_after(folder: Path, before: list[Step], verb: Step) -> tuple[int, int, list[str]]:
-    """Return the number of crashes that undo *verb*, of those that keep it, and the faults."""
+    """Return the counts of crashes that undo *verb* and that keep it, and the faults found."""
     path_before, path_after, crashes = await crashes_of(folder, before, verb)
     undone, done = dump(path_before), dump(path_after)
     assert undone != done

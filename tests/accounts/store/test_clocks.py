@@ -81,7 +81,7 @@ class Machine:
         )
 
     def deliveries(self) -> Deliveries:
-        """Return deliveries whose clock is NEAR_MS ahead, so that new webhooks are surely due."""
+        """Return deliveries of webhooks whose clock is NEAR_MS ahead: new webhooks are due."""
         return Deliveries(
             store=self.store,
             queue=self.queue,
