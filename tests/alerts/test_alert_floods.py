@@ -196,7 +196,7 @@ async def test_one_email_announces_a_limit_and_each_firing_notes_its_reason(
 
 
 async def test_waiting_firings_are_not_sent_after_a_pause_or_without_emails(tmp_path: Path) -> None:
-    """The unsent firings do not count as refused by a limit."""
+    """An alert may be paused, or its e-mails turned off; its unsent firings count for no limit."""
     async with opened("sqlite", tmp_path) as scene:
         bounds = EmailBounds(pause_ms=5 * MINUTE_MS)
         make = partial(scene.make, SignalKind.CROSSES, by_email=True, fires=Fires.EACH)

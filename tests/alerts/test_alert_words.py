@@ -121,7 +121,7 @@ def test_a_symbol_becomes_one_short_line_without_links(symbol: str | None, text:
 
 
 def test_remarks_warn_about_an_alert_before_it_is_made() -> None:
-    """They are about untracked or no longer traded tokens, too little history, true conditions."""
+    """Examples: an untracked token, an early or dead token, a condition that is already true."""
     ema = Field("indicators.h1.ema200")
     rises = AlertRule(
         name="a", mint=Mint(WSOL), field=USD, kind=SignalKind.ABOVE, level=9.0, by_email=True

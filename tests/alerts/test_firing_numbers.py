@@ -64,7 +64,7 @@ def config_of(folder: Path) -> Config:
 
 
 async def take_in(folder: Path) -> None:
-    """Put the firing TAKEN into the queue, as if it came from a money file that is lost."""
+    """Put the firing TAKEN into the queue of webhooks, as from a `money.sqlite` that was lost."""
     async with open_money(config_of(folder), CLOCK) as money:
         waiting = [NewWebhook(TAKEN, SignalId(1), UnixMs(CLOCK.now()))]
         await money.webhooks.transact(lambda rows: rows.take_in(TAKEN, waiting, CLOCK.now()))

@@ -112,7 +112,7 @@ class Flood:
         self._begin(NEVER)
 
     async def pour(self) -> None:
-        """Trade for an hour; each process that dies is replaced by another."""
+        """Trade for an hour, in which a process dies KILLS times and is replaced each time."""
         self.look()
         for minute in range(60):
             while self.deaths < KILLS * minute // 60:
@@ -246,7 +246,7 @@ def fired(log: Sequence[Any]) -> list[int]:
 
 
 def lines_of(reported: Sequence[Mapping[str, str]], alert: SignalId) -> int:
-    """Return the number of firings in the e-mails of an alert."""
+    """Return the number of firings of *alert* that the e-mails in *reported* list or count."""
     found = 0
     for facts in reported:
         if int(facts["signal"]) == alert:

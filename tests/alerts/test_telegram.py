@@ -116,7 +116,6 @@ class FakeTelegram:
 
 @asynccontextmanager
 async def telegram() -> AsyncIterator[FakeTelegram]:
-    """Serve a FakeTelegram on the loopback address."""
     fake = FakeTelegram()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -204,7 +203,6 @@ async def linked(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
 
 
 async def begin_session(scene: Scene) -> Session:
-    """Return a new session of the user of *scene*."""
     new = NewSession(CredentialHash(scene.signals.entropy(32)), "192.0.2.1", "a browser")
 
     def begin(rows: AccountRows) -> Session | None:

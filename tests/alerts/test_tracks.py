@@ -142,7 +142,7 @@ def test_every_report_equals_the_report_of_a_newly_loaded_mint(
 
 
 def expect_same_again(log: FakeLog) -> None:
-    """Pack the bases, start again from the unpacked bases, and compare the reports."""
+    """Assert that tracks restarted from packed bases give the same report as the running tracks."""
     new = TRACKS.new_bases()
     kept = {each.mint: unpack(pack(each)) for each in new}
     TRACKS.keep(new, TRACKS.idle(), TRACKS.seq)

@@ -124,7 +124,7 @@ async def test_an_alert_on_closed_candles_is_evaluated_as_each_minute_ends(scene
 
 
 async def test_a_condition_of_an_asked_timeframe_fires_each_crossing_once(scene: Scene) -> None:
-    """This holds for open and closed candles of four timeframes, and if the process changes."""
+    """The test has four timeframes on request, open and closed candles, and several processes."""
     level = 10.0
     widths = {"s15": 15, "m30": 1_800, "h4": 14_400, "d1": 86_400}
     random, process, watcher = Random(5), 0, scene.watcher()
@@ -184,7 +184,7 @@ class SlowLog(FakeLog):
 
 
 async def test_each_round_renews_a_few_bases_oldest_first(scene: Scene) -> None:
-    """Renewing all at once would delay events: a load with asked timeframes takes 20 ms."""
+    """All loads in one round would delay events: a load with timeframes on request takes 20 ms."""
     scene.log = log = SlowLog(scene.clock)
     mints = [MINT, *(Mint(b58encode(bytes([n]) * 32).decode()) for n in range(1, 7))]
     for mint in mints:
