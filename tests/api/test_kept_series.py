@@ -25,9 +25,9 @@ TIP: Final = LogTip(seq=1, slot=Slot(7), time=UnixS(1_700_000_000), follows_file
 
 
 class OneAnswer:
-    """A reader of series that returns *candles* for each mint, and records the mints it reads.
+    """A reader of series that returns the same *candles* for every mint.
 
-    reads   the mints that were read without an earlier answer
+    reads   the mints that were read by callers who had no earlier answer
     """
 
     def __init__(self, candles: KeptCandles) -> None:
