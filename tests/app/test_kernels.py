@@ -19,7 +19,7 @@ SETUP = ("-m", "mintscope.app.running.kernels")
 
 
 def run(*words: str, cache: Path | None = None) -> str:
-    """Run Python; return its output.
+    """Run Python with *words* as arguments; return its output.
 
     cache   a folder for compiled code in place of the checkout's; the code that is compiled there
             is not optimized, because that takes most of the time and no test needs it

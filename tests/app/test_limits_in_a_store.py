@@ -31,7 +31,7 @@ def config(tmp_path: Path) -> Config:
 
 @pytest.fixture
 def away() -> Config:
-    """Return the configuration of a store that does not answer."""
+    """Return a configuration whose store is a database that does not answer."""
     url = f"postgresql://postgres@127.0.0.1:{free_port()}/postgres"
     return Config(store=SecretStr(url), replicas_max=4)
 

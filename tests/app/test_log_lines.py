@@ -1,4 +1,4 @@
-"""Repeated lines are folded, and every line, also of a library, is a JSON object."""
+"""Repeated log lines are counted in one, and every line, also of a library, is a JSON object."""
 
 import io
 import json

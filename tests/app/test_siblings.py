@@ -1,4 +1,4 @@
-"""The api reports a process of the same `serve` that has stopped for good."""
+"""The api's check fails if another process of `serve` has ended and is not started again."""
 
 import pytest
 

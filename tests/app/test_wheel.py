@@ -107,7 +107,7 @@ def installed(wheels: tuple[Path, Path, Path]) -> Path:
 
 
 def run(installed: Path, *arguments: str) -> str:
-    """Run a module of *installed*, a folder that precedes the checkout; return its output."""
+    """Run a module from the folder *installed*, not from the checkout; return its output."""
     script = (
         f"import sys, runpy; sys.path.insert(0, {str(installed)!r}); sys.argv = {[*arguments]!r};"
         "runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)"

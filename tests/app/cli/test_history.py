@@ -13,7 +13,7 @@ from mintscope.app.running.service import CommandHistory
 def test_progress_below_zero_after_a_reorg_is_not_the_end(
     total: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A source that resumes after a reorg may begin with a negative number of read slots."""
+    """After a reorg, a source may begin with a negative number of slots read."""
     with CommandHistory() as history:
         history(-5, total)
         assert "history read" not in capsys.readouterr().err

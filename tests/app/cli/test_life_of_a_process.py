@@ -68,7 +68,7 @@ def test_an_api_logs_its_start_and_the_reason_of_its_stop(tmp_path: Path) -> Non
 
 @pytest.mark.process
 def test_metrics_port_0_is_a_free_port_for_each_worker(tmp_path: Path) -> None:
-    """Worker 2 uses the port after a configured port; after port 0, that would need root."""
+    """For another port, worker 2 uses the next one; port 1 would need root."""
     metrics = {"MINTSCOPE_METRICS__ENABLED": "true", "MINTSCOPE_METRICS__API_PORT": "0"}
     with started("api --worker 2", tmp_path, **metrics) as process:
         try:

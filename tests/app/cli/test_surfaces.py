@@ -1,4 +1,4 @@
-"""The doctor names each problem that a directory of APIs would have with the service."""
+"""The doctor names each problem that a public catalog of APIs would have with the service."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

@@ -1,4 +1,4 @@
-"""A shop with pages and MCP, which a test visits from another thread, as API directories do."""
+"""A shop with pages and MCP, which a test visits from another thread, as API catalogs do."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine

@@ -95,7 +95,10 @@ class Chain:
         self._blocks: list[Block] = []
 
     async def go_on(self, minutes: int, more: Callable[[], Sequence[msgspec.Raw]] = list) -> None:
-        """Ingest the blocks of the next *minutes*; each also has the transactions of *more*."""
+        """Let *minutes* pass, and ingest one block for each EVERY_S seconds of them.
+
+        more   returns transactions that each block has besides its exchange
+        """
         for _ in range(minutes * MINUTE_S // EVERY_S):
             usual = exchange(CPMM, 100, owners=(CPMM_AUTHORITY, CPMM_AUTHORITY))
             self._blocks.append(block(len(self._blocks) + 1, usual, *more()))
