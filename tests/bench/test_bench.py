@@ -169,7 +169,7 @@ def test_the_benchmark_alternates_between_mintscope_and_the_baseline() -> None:
 
 @pytest.mark.process
 def test_the_makefile_takes_an_interpreter_that_mintscope_runs_on(tmp_path: Path) -> None:
-    """An interpreter of another version is skipped; stderr has the reason for the choice."""
+    """A Python of another version is skipped; stderr gives the reason for the choice."""
     too_old = tmp_path / "old" / "python3"
     too_old.parent.mkdir()
     too_old.write_text("#!/bin/sh\nexit 0\n")

@@ -12,7 +12,7 @@ EXPOSURE_MAX: Final = 5 * PRICE
 
 
 class Scene:
-    """A buyer with a session of CALLS calls."""
+    """A buyer who has approved a session with a seller for CALLS calls."""
 
     def __init__(self, folder: Path) -> None:
         self.chain = Chain()
