@@ -36,7 +36,7 @@ async def top_mover(clicks: Clicks) -> None:
 
 
 async def rsi(clicks: Clicks) -> None:
-    """Read the meaning of the RSI in the list."""
+    """Follow the link of the RSI in the list of tokens to its explanation."""
     await clicks.begin("/tokens")
     await clicks.visitor.page.get_by_role("link", name="RSI", exact=True).first.click()
     await clicks.visitor.reads("A token is called overbought above 70")

@@ -105,7 +105,6 @@ class TroubledProxy:
 
 @asynccontextmanager
 async def troubled_proxy(port: int) -> AsyncIterator[TroubledProxy]:
-    """Run a TroubledProxy on a free port."""
     proxy = TroubledProxy(port)
     proxy.end()
     server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
@@ -249,7 +248,7 @@ async def is_lost(page: Page, subject: Subject) -> bool:
 
 
 async def settles(page: Page, subject: Subject, *, is_lost: bool) -> None:
-    """Wait until the page says that it is not connected, or, unless *is_lost*, no longer does.
+    """Wait until the page says that its connection is lost, or unless *is_lost* until it does not.
 
     The clock of the page is not moved.
     """

@@ -130,7 +130,7 @@ async def test_a_new_swap_is_shown_on_the_open_page(token_site: Website, watcher
 async def test_a_swap_causes_at_most_eight_computations_of_styles(
     token_site: Website, watcher: Visitor
 ) -> None:
-    """Animations are allowed here: an animated colour took 30 frames of the main thread."""
+    """Animations are enabled: an animated colour once took 30 frames of the main thread."""
     market, page = _market(token_site), watcher.page
     await page.emulate_media(reduced_motion="no-preference")
     await watcher.open(f"/token/{SOL}?tf=m1")
@@ -247,7 +247,7 @@ DRAWN = """([from, to]) => {
 
 @pytest.mark.asyncio(loop_scope="session")
 async def test_the_time_axis_is_even_and_gaps_without_trades_are_visible(watcher: Visitor) -> None:
-    """A gap of 60 minutes, between 20 and 20 candles, is checked by pixels and by the pointer."""
+    """The chart has 20 candles, 60 minutes without trades, and 20 candles."""
     page = watcher.page
     await page.route(f"**/token/{BONE}*", _drawing(thin(40, 60), "m1"))
     await page.route("**/live?*", lambda route: route.fulfill(status=204))  # ends the stream
@@ -270,7 +270,7 @@ async def test_the_time_axis_is_even_and_gaps_without_trades_are_visible(watcher
 
 
 async def said_at(page: Page, share: float) -> str:
-    """Return the values that the page shows for the pointer at *share* of the plot's width."""
+    """Move the pointer to *share* of the plot's width; return the values that the page shows."""
     place = await page.locator(".chart .moving canvas").first.bounding_box()
     assert place is not None
     x = place["x"] + share * (place["width"] - 64)  # without the strip of names
@@ -330,7 +330,7 @@ def contrast(ink: str, ground: list[int]) -> float:
 async def test_times_at_the_axis_are_not_cut_and_all_texts_have_enough_contrast(
     watcher: Visitor, scheme: Literal["light", "dark"]
 ) -> None:
-    """The label of the last price is checked after a rise, to 5.5, and after a fall, to 4.5."""
+    """The label of the last price is tested for a candle that rises, and for one that falls."""
     page = watcher.page
     await page.emulate_media(color_scheme=scheme)
     await page.add_init_script(AXES)

@@ -207,7 +207,7 @@ async def test_a_form_sent_after_the_session_ended_is_kept_for_its_sender(
 async def test_a_form_of_an_earlier_session_is_kept_for_its_sender(
     chromium: Browser, shop: Website
 ) -> None:
-    """Meanwhile, its sender has signed in again, on another page of the browser."""
+    """The sender has signed out and in again in another tab before the form is sent."""
     async with visiting(chromium, shop.origin) as visitor:
         page = visitor.page
         email = "twice@people.example"
