@@ -40,11 +40,11 @@ seeds = st.integers(0, 2**48)
 
 
 class Street(httpx.AsyncBaseTransport):
-    """A transport to a node and a seller; *spoil* changes the answers of the seller to payments.
+    """A transport to a fake node and a shop; `spoil` changes the shop's answers to payments.
 
-    demand    a function that changes the demand for a payment
-    times     the number of answers that *spoil* still changes
-    payments  the different payments that the seller has received
+    demand    changes the payment terms of each 402; None: they stay as they are
+    times     the number of answers that `spoil` still changes
+    payments  the payment headers that the shop received, each once
     """
 
     def __init__(self, world: World) -> None:
@@ -314,7 +314,7 @@ def test_a_payment_with_an_invalid_blockhash_is_not_signed(name: str) -> None:
 def test_answers_of_a_node_cause_a_second_payment_only_if_they_have_wrong_heights(
     spoilt: Mapping[str, int],
 ) -> None:
-    """A node with wrong heights can deny a payment: then each attempt pays at most once."""
+    """A node with wrong block heights can hide a payment; then each attempt pays at most once."""
 
     async def story(visit: Visit) -> None:
         visit.world.spoil = {method: partial(spoil, seed=seed) for method, seed in spoilt.items()}

@@ -84,7 +84,7 @@ class Bridge(httpx.BaseTransport):
 
 
 class Visit:
-    """A buyer, with the asynchronous or the synchronous client of httpx."""
+    """A buyer who sends requests by the asynchronous or the synchronous client of httpx."""
 
     def __init__(
         self, world: World, way: str = "async", journal: Journal | None = None, **wallet: Any
@@ -158,7 +158,7 @@ async def test_the_same_key_sends_the_same_payment_after_any_refusal_of_the_sell
 
 @ways
 async def test_a_402_of_the_seller_does_not_give_the_amount_back(world: World, way: str) -> None:
-    """The seller keeps the payment, denies it, and demands another."""
+    """The shop keeps the payment, but answers 402 as if it had received none."""
     visit = Visit(world, way, atoms_in_all=2 * PRICE)
     demand = {PAYMENT_REQUIRED: (await visit.buy_nothing()).headers[PAYMENT_REQUIRED]}
     visit.street.refusing = httpx.Response(402, headers=demand, json={})

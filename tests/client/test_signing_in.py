@@ -129,7 +129,7 @@ async def test_a_wallet_without_credits_pays_if_payments_are_allowed(
 
 
 class Held(PayingAuth):
-    """Holds, under every key, a payment whose outcome is unknown."""
+    """A client that has an unfinished payment, of unknown outcome, for every request."""
 
     @override
     def holds(self, _key: str) -> bool:
@@ -148,7 +148,6 @@ class Held(PayingAuth):
 async def test_a_pending_payment_is_completed_without_spending_credits(
     buyer: Buyer, world: World
 ) -> None:
-    """The wallet also has credits, which are not spent on a request that is already paid for."""
     await buyer.shop.buy()
     auth = WalletSignIn(world.buyer, otherwise=Held())
     request = httpx.Request("GET", f"{ORIGIN}/v1/token/{TRACKED}")

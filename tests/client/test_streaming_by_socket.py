@@ -1,4 +1,4 @@
-"""Streams of the client by WebSocket, at a service that streams: the same reports as by events."""
+"""Streams of the client by WebSocket have the same reports as streams of server-sent events."""
 
 import asyncio
 import json

@@ -118,7 +118,7 @@ class Buying(RuleBasedStateMachine):
         return httpx.Response(status, headers=demand)
 
     def _offered(self, height: int) -> RecentBlockhash:
-        """Return the blockhash of the block at *height*, with a false last valid height."""
+        """Return the blockhash of the block at *height*, with a wrong last valid height."""
         return RecentBlockhash(blockhash=_blockhash(height), slot=1, last_valid_height=1)
 
     def _receive(self, payment: str) -> bytes:
@@ -214,7 +214,7 @@ def test_threads_that_send_the_same_key_at_once_send_one_payment(tmp_path: Path)
         auth = PaymentAuth(wallet, journal=journal)
 
         def pay(key: str) -> str:
-            """Return the payment that answers a 402; all threads get their 402 at once."""
+            """Return the payment that answers a 402; all threads continue at the same time."""
             flow = auth.auth_flow(
                 httpx.Request("GET", "http://shop/", headers={IDEMPOTENCY_KEY: key})
             )

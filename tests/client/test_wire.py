@@ -112,7 +112,7 @@ NOT_READ = {
 
 
 class Shape:
-    """A schema with the schemas that it refers to."""
+    """A JSON schema, with the schemas to which its `$ref` may point."""
 
     def __init__(self, schema: dict[str, Any], references: dict[str, Any]) -> None:
         while "$ref" in schema:
