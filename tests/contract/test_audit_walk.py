@@ -112,11 +112,11 @@ def trade(db: Database, random: Random, count: int, at: int = OLD) -> None:
 def walked(
     connect: Connect, *, between: Callable[[], None] = lambda: None
 ) -> tuple[Sequence[Violation], int]:
-    """Return the violations that an audit from now on finds, and the number of its parts.
+    """Run a new audit; return the violations found, and the number of parts before the last one.
 
-    Each part runs on a new connection, as in another process: the store has the whole state.
+    Each part runs on a new connection, as in another process: the audit's state is in the database.
 
-    between   called between two parts
+    between   called after each part, except the last
     """
     found, is_begun = list[Violation](), False
     for count in range(STEPS_MAX):
@@ -159,7 +159,7 @@ def test_a_walk_finds_nothing_in_sound_books_while_entries_are_added(
 def test_the_audit_finds_a_wrong_entry_at_any_position_and_its_contradictions(
     db: Database, connect: Connect, engine: str
 ) -> None:
-    """The wrong balance is at the beginning of a part, within a part, or among the newest entries.
+    """The audit reads the journal in parts; the wrong balance may be at any position of a part.
 
     Each of these contradicts the wrong entry: its own amount; the next entry of its account; and
     the balance of its account, if the entry is the last one of the account that is added up.
@@ -240,7 +240,7 @@ def constants() -> Iterator[str]:
 
 
 def plan_of(engine: str, db: Any, statement: str) -> list[str]:
-    """Return the query plan of *statement* for a part in the middle of the journal."""
+    """Return the query plan of *statement*, executed for the entries 500 to 503 of the journal."""
     values = {"walk": 1, "entry": 99_999_999, "rotated": 0, "frozen": 0, "after": 500}
     values |= {"until": 503, "closed": 1, "month": 1, "first": 500, "last": 503, "rows": 3}
     values |= {"closed_before": NOW}

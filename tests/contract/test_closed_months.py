@@ -122,7 +122,7 @@ class Books:
         raise AssertionError("expected the walk to end")
 
     def walk_here(self, now: int) -> Sequence[Violation]:
-        """Return the violations that an audit at *now* finds over one connection; fast."""
+        """Return the violations that an audit at *now* finds over one connection, to be fast."""
         walk = Walk(self.db, rows_a_part=A_PART)
         found = list[Violation]()
         part = walk.step(UnixMs(now), begins=True)
@@ -182,7 +182,7 @@ def opened(engine: str, folder: Path) -> Iterator[Books]:
 
 
 def expected_rows(books: Books, month: int) -> list[tuple[int, ...]]:
-    """Return the expected row of *month* for each account with entries in it, in SQL's columns."""
+    """Return the expected row of closed month *month* for each account with entries in it."""
     rows: dict[int, list[tuple[int, str, int]]] = defaultdict(list)
     for number, (account, kind, delta, at) in enumerate(books.entered, 1):
         if month_of(UnixMs(at)) == month:

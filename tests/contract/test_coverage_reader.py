@@ -135,7 +135,7 @@ async def test_a_mint_is_counted_by_its_candles_and_its_missed_calls(market: Mar
 async def test_rows_of_programs_are_bounded_and_large_programs_keep_their_names(
     market: Market,
 ) -> None:
-    """A large program keeps its name even if it appears after the bound is reached."""
+    """Few programs have own rows; a large program gets one even after the bound is reached."""
     made = 0
     for number in range(1, 9):
         calls = {(f"program {made + each:04}", "unlisted"): Tally(1, 1, 5) for each in range(100)}

@@ -33,8 +33,6 @@ FIRST, SECOND, UNKNOWN = credit_token(1), credit_token(2), credit_token(3)
 
 
 class ClosableLedger(CreditLedger, Protocol):
-    """A ledger that a test can close."""
-
     async def close(self) -> None: ...
 
 

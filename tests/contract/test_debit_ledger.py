@@ -309,7 +309,7 @@ async def test_a_debit_is_given_back_if_its_client_leaves_before_the_outcome(sce
 
 
 def resting(ledger: GroupCreditLedger) -> threading.Event:
-    """Return an event that is set after each call of the `rest` of *ledger*."""
+    """Return an event that is set when *ledger*'s writer has called `rest` after its writes."""
     taking = vars(ledger)["_writing"]
     rested = threading.Event()
     rest = taking.rest
@@ -467,7 +467,7 @@ async def test_the_second_of_two_simultaneous_named_debits_is_a_repeat(scene: Sc
 async def test_an_answer_of_a_process_that_died_is_paid_for_once(
     scene: Scene, *, is_repeated: bool
 ) -> None:
-    """On PostgreSQL another process refunds the answer, unless it was repeated before."""
+    """On PostgreSQL, another process refunds the answer, unless it was requested again before."""
     account = await scene.ledger.issue(FIRST, 10, "")
     named = Debit(account, 3, once="a name")
     dead = scene.another()

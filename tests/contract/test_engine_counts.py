@@ -1,4 +1,4 @@
-"""The tests of each engine are counted by the names of the tests."""
+"""The counts of tests for each engine are taken from the engine names in the tests' IDs."""
 
 import pytest
 

@@ -181,7 +181,7 @@ async def test_a_purchase_makes_its_payer_a_buyer_for_a_day(engine: Engine) -> N
 
 
 async def test_strangers_may_reserve_half_of_the_balance_of_the_fee_payer(engine: Engine) -> None:
-    """The fee payer has ten fees, in addition to the rent of its account, which must stay."""
+    """The fee payer has ten fees and its rent, which may not be spent; five are for buyers."""
     budget = Budget(
         fee_lamports=10**9, in_flight_fee_lamports=10**9, fund_lamports_min=WALLET_LAMPORTS_MIN
     )
@@ -243,7 +243,7 @@ class Diary:
         )
 
     def may_burn(self, asking: str) -> bool:
-        """Return whether the fees of the hour cover one more revert of the payer *asking*."""
+        """Return whether the limits of the hour allow one more failed payment of *asking*."""
         payers = {each.payment.payer for _, each, _ in self.ended}
         burned = {payer: self.count("revert", HOUR_MS, payer) for payer in payers}
         today = {payer: self.count("revert", DAY_MS, payer) for payer in payers}
@@ -256,7 +256,10 @@ class Diary:
         return sum(burned.values()) - uncovered + min(uncovered, 5) + 1 <= 10
 
     def is_hour_sound(self) -> bool:
-        """Return whether each hour burned at most its fees, and those in flight for each half."""
+        """Return whether in each hour the failed payments burned at most the limit of fees.
+
+        The limit is 9 fees, 8 for payments in flight of strangers, and 8 for those of other payers.
+        """
         burned = [at for how, _, at in self.ended if how == "revert"]
         return all(sum(end - HOUR_MS < at <= end for at in burned) <= 9 + 2 * 8 for end in burned)
 

@@ -152,7 +152,7 @@ async def test_a_forgotten_mint_that_trades_again_gets_a_new_number(
 async def test_a_day_that_begins_during_the_steps_continues_at_the_mark(
     engine: str, tmp_path: Path
 ) -> None:
-    """If the checks of each day began with the first mint, the last would never be checked."""
+    """If each day's checks began with the first mint, the last mints would never be checked."""
     async with market_of(engine, tmp_path, follows_all=True) as market:
         await market.store.start(mints=[], follows_files=False)
         await traded(market, 1, NOON, BUSY)

@@ -1,4 +1,4 @@
-"""The contract of every store of imports: indicators equal those of one continuous series.
+"""The contract of all stores of imported candles: indicators equal those of one series.
 
 To test another engine, add it to `MARKET_ENGINES`.
 """

@@ -1,6 +1,6 @@
 """The contract of every Limits: a limiter agrees with its definition, which is the oracle.
 
-Add an engine to `ENGINES` of `support.scenes.limits`.
+To test another engine, add it to `ENGINES` of `support.scenes.limits`.
 """
 
 import asyncio

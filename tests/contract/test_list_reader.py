@@ -79,7 +79,7 @@ def reported(listed: ListedTokens, sort: Sort = Sort.VOLUME) -> dict[str, Expect
 
 
 def screened(listed: ListedTokens) -> dict[str, dict[str, Any]]:
-    """Return, for each mint, every number of its swaps that a condition can name."""
+    """Return the numbers of each mint that a condition can name, as the list *listed* has them."""
     names = [*values_of("", [], 0)]
     page = listed.screen(ScreenQuestion(None, "price", False, names, 100))  # noqa: FBT003
     return {
@@ -120,7 +120,7 @@ def listed_closes(listed: ListedTokens) -> dict[Mint, dict[Timeframe, list[float
 
 
 def expect_alike(listed: ListedTokens, other: ListedTokens) -> None:
-    """Assert that the earlier averages in both lists are equal to the last bit."""
+    """Assert that the averages as of earlier candles are equal to the last bit in both lists."""
     rows = {mint: row for row, mint in mints_by_row(other).items()}
     for name in (before(f"{each}_m1", Timeframe.M1, AGES) for each in AVERAGES):
         ours = listed.columns.column(name)
@@ -141,7 +141,7 @@ def about(line: Expected) -> Expected:
 
 
 async def test_a_list_agrees_with_all_swaps_since_each_mint_was_tracked(ports: Ports) -> None:
-    """The list is loaded at any time; mints are tracked and untracked, with pauses of days."""
+    """Lists are loaded at random slots; mints are tracked and untracked, with pauses of days."""
     market, reader = ports
     random = Random(7)
     swaps: list[Reported] = []

@@ -94,7 +94,7 @@ async def test_a_restored_list_equals_the_list_that_kept_running(
 ) -> None:
     """There are forks, restarts, pauses of days, and mints that appear, disappear and get names.
 
-    The running list keeps closed parts and candles in memory, the restored lists in files.
+    The list that kept running has its closed candles in memory, the restored lists have files.
     """
     keep = ListFiles(tmp_path, rows_min=1, maps=True)
     random = Random(28)
@@ -267,7 +267,7 @@ async def test_a_new_snapshot_is_due_before_the_log_is_trimmed_beyond_the_last(
         return isinstance(stored[-1], int)
 
     async def look(mints_min: int = 1) -> int:
-        """Run two rounds of `keep_snapshot`, and return the number of its calls of `store`."""
+        """Let `keep_snapshot` wait twice; return the number of its calls of `store` meanwhile."""
         before = len(stored)
         waits = iter((DUE_EVERY_S, DUE_EVERY_S))
 

@@ -43,9 +43,9 @@ def reported(sent: Email) -> tuple[str, str, str, str]:
 
 
 class Engine:
-    """A transport, the e-mails that arrived through it, and a switch to refuse them.
+    """A mail transport, the e-mails that arrived through it, and a way to make it refuse.
 
-    refuse    makes the mail server send this reply; None if there is no mail server
+    refuse    makes the mail server answer with a given reply; None if there is no mail server
     """
 
     def __init__(

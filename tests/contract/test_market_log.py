@@ -83,7 +83,7 @@ def drop_candles(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[],
 
 @pytest.fixture
 def join_swap(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], None]:
-    """Return a function that logs a swap of C like a joined backfill, with price pools of D."""
+    """Return a function that logs a swap of C as a joined backfill does, with price pools of D."""
     engine = request.node.callspec.params["open_market"]
     joined = f"""
 INSERT INTO swap (seq, mint, swaps, deciding, bought, sold)

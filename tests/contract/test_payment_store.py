@@ -143,7 +143,7 @@ async def test_a_failed_payment_is_issued_if_it_lands_for_good(engine: Engine) -
 async def test_a_payment_that_vanishes_is_frozen_until_it_returns(
     engine: Engine, *, is_top_up: bool
 ) -> None:
-    """Only credits that this payment bought are taken back, and only as many as are left."""
+    """The payment's credits are taken back, but never more than the account has left."""
     account = engine.open_account(5)
     purchase = TopUp(credits=10, account=account) if is_top_up else new_token("a")
     asked = new_payment("a", purchase=purchase)
@@ -222,7 +222,6 @@ async def test_pending_payments_reserve_the_funds_of_their_payer(engine: Engine)
 
 
 async def test_pending_payments_of_one_token_reserve_nothing_of_another(engine: Engine) -> None:
-    """The funds of a payer in each token are separate."""
     own, usdc = Mint("scope"), Mint("usdc")
 
     async def begun(name: str, asset: Mint | None, balance_after: int) -> bool:
@@ -537,7 +536,7 @@ async def test_a_top_up_is_credited_to_the_successor_of_a_rotated_token(
 
 
 async def test_a_top_up_of_a_token_that_was_rotated_before_is_not_begun(engine: Engine) -> None:
-    """A thief may have rotated the token; the order of rotation and payment is not reliable."""
+    """It is refused whether it began before or after the rotation: clocks are not reliable."""
     account = engine.open_account(3)
     successor = await engine.rotate(account)
     purchase = TopUp(credits=50, account=account)
@@ -566,7 +565,7 @@ async def test_closed_sales_begin_no_payment_but_issue_pending_payments(engine: 
 
 
 async def test_a_clock_that_is_set_back_by_a_day_ends_the_leases_of_the_day(engine: Engine) -> None:
-    """Otherwise no payment from before the change would be checked for a day."""
+    """Otherwise no process would check older payments for a day, until that time comes again."""
     await engine.store.begin(new_payment("a"))
     now = UnixMs(NOW - DAY_MS)
 

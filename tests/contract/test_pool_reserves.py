@@ -57,7 +57,7 @@ class Node:
 
 
 class OverRpc:
-    """An RpcReserves that reads vaults from a node on this machine, and switches for faults."""
+    """An RpcReserves over a node in this process; methods let the node fail or change a vault."""
 
     def __init__(self, node: Node, reserves: RpcReserves) -> None:
         self.node, self.reserves = node, reserves

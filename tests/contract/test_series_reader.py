@@ -58,7 +58,7 @@ async def traded(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
 
 
 class Lived:
-    """A random history with forks and final slots; *trades* are its swaps of A, less orphans."""
+    """A random history of a market; *trades* are the swaps of A in slots that were not orphaned."""
 
     def __init__(self, traded: Traded, seed: int, pace_s: int) -> None:
         self._traded, self._random, self._pace_s = traded, Random(seed), pace_s
@@ -171,7 +171,10 @@ def flows(candles: list[SeriesCandle]) -> dict[int, tuple[int, int]]:
 
 
 def traded_in(trades: list[definitions.Trade], width_s: int) -> dict[int, tuple[int, int]]:
-    """Return the bought and sold amounts by the start of spans; empty if no trade has a price."""
+    """Return the bought and sold volume by the start of each span of *width_s* seconds.
+
+    The result is empty if no trade has a price.
+    """
     found: dict[int, tuple[int, int]] = {}
     for trade in trades if any(trade.price is not None for trade in trades) else ():
         begin = trade.time - trade.time % width_s
@@ -471,7 +474,10 @@ def signed(index: int, signer: str, flow: int, *, is_buy: bool, mint: Mint = A) 
 def crowd_in(
     alive: Sequence[tuple[int, list[PricedSwap]]], now: int, span_s: int
 ) -> tuple[object, ...]:
-    """Return the numbers of the traders of A in the newest *span_s* seconds, from *alive*."""
+    """Return the numbers of A's buyers, sellers, traders and swaps, their volume and top shares.
+
+    Swaps of *alive* count if they are in the *span_s* seconds up to *now*, in whole spans of 300 s.
+    """
     flows: Counter[str] = Counter()
     sides: set[tuple[str, bool]] = set()
     count = 0
@@ -566,7 +572,7 @@ async def test_crowds_are_deleted_after_a_day_and_with_their_mint(
 async def test_sums_of_spans_begin_after_the_last_time_that_was_not_booked(
     traded: Traded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While an older version runs, it makes candles, but sums up neither traders nor pools."""
+    """While an older version writes candles, it stores no sums of traders and pools."""
     minutes = range(40)
     standing, _ = stand(None, Offer("pool", "who", 1.0, 0.01, 10**7, 10**10, UnixS(START)))
     assert standing is not None

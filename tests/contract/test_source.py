@@ -66,7 +66,7 @@ class AllFinal(Blockstore):
 
 
 class Reported:
-    """The chain of the fake node in the form of the devchain, so that it can be streamed."""
+    """The blocks of a fake node as blocks of a devchain, so that they can be streamed."""
 
     def __init__(self, node: FakeNode) -> None:
         self.blockstore: Blockstore = AllFinal(100)
