@@ -109,7 +109,6 @@ def test_some_tokens_are_mostly_bought_and_some_mostly_sold(
 
 
 def test_vault_balances_change_by_the_amounts_of_the_swaps(history: Devchain) -> None:
-    """The vaults of a pool change by exactly what its swap received and paid."""
     pools = {pool.address: pool for pool in history.world.pools()}
     for slot in history.blockstore.slots[-60:]:
         meant = defaultdict(list)

@@ -84,7 +84,7 @@ def test_every_pool_instruction_has_a_recorded_shape(traded: Devchain, shared_da
 
 
 def test_pump_fun_instructions_match_the_newest_layout(traded: Devchain, shared_data: Path) -> None:
-    """Layout and event vectors are the oracle, because recorded transactions are older."""
+    """The published layouts are the oracle, because the recorded transactions are older."""
     layouts = json.loads((shared_data / "layouts" / "dex_layouts.json").read_text())
     accounts = {
         bytes.fromhex(each["discriminator"]): len(each["accounts"])

@@ -55,7 +55,7 @@ def blocks(chain: Devchain, since_s: int, until_s: int) -> list[Slot]:
 
 @cache  # several tests read the swaps of the same slots
 def meant(slot: Slot) -> tuple[Swap, ...]:
-    """Return the intended swaps of `story` in *slot*, in order."""
+    """Return the swaps that the scripted devchain was meant to make in *slot*, in order."""
     return intended(story(), slot)
 
 

@@ -79,7 +79,7 @@ def _build(chain: PayingChain, url: str, memo: str) -> str:
 
 
 def _sponsored(chain: PayingChain, text: str) -> VersionedTransaction:
-    """Return the offered transaction, signed by the fee payer too."""
+    """Return the offered transaction with the signature of the fee payer added."""
     offered = VersionedTransaction.from_bytes(b64decode(text))
     sponsor = chain.vm.genesis.fee_payer.sign_message(bytes([0x80]) + bytes(offered.message))
     return VersionedTransaction.populate(offered.message, [sponsor, *offered.signatures[1:]])

@@ -24,7 +24,7 @@ NOW = UnixMs(1_800_000_000_000)
 
 
 class Market:
-    """A devchain with a funded buyer, called over its own application."""
+    """A devchain with a funded buyer; `call` sends requests to its ASGI application in memory."""
 
     def __init__(self) -> None:
         self.chain = Devchain(seed=5, now=NOW, history_days=0.1)
