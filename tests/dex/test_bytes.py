@@ -67,7 +67,7 @@ def from_bytes(entry: dict[str, Any], index: int) -> Transaction:
 
 
 def _signature(text: str) -> Signature | bytes:
-    """Return the bytes of *text*, or *text* if it is a made-up name, as in a few recordings."""
+    """Return the bytes of signature *text*; a made-up name, as in a few recordings, unchanged."""
     return unb58(text) if set(text) <= set(ALPHABET) else Signature(text)
 
 

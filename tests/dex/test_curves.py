@@ -254,7 +254,7 @@ def test_a_sale_that_paid_nothing_is_quarantined(program: str, after: int) -> No
 
 @PROGRAMS
 def test_swaps_are_exact_if_the_transaction_also_creates_the_curve(program: str) -> None:
-    """A transfer to the curve from an account with a seed counts like any other transfer."""
+    """A transfer from an account made with a seed adds to the curve like any other transfer."""
     scene = Scene(program, held=0)
     created = b"\0\0\0\0" + u64(1_000, 128) + unb58(program)
     seed = u64(4) + b"seed"

@@ -119,7 +119,7 @@ def test_a_swap_is_quarantined_if_its_event_disagrees_with_the_transfer() -> Non
 @pytest.mark.parametrize("head", ["b817ee6167c5d33d", "5df6823ce7e940b2", "c2ab1c46684d5b2f"])
 @pytest.mark.parametrize("quote", [WSOL, "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v"])
 def test_a_curve_may_be_quoted_in_dollars(head: str, quote: str) -> None:
-    """Since 2026 the mint of the quote is near the end of the event, after a string and a list."""
+    """In events since 2026, the quote's mint follows a text and a list, near the end."""
     is_buy = head != "5df6823ce7e940b2"
     fixed = pumpfun_event(MINT, 7_000 if quote == WSOL else 0, 900_000, is_buy=is_buy)
     fixed += bytes(16 + 250 - len(fixed))

@@ -155,7 +155,6 @@ class _Exchange:
         return [event(self.layout.address, SELF_CALL + bytes.fromhex(disc) + fields)]
 
     def expected(self, signature: str) -> Expected:
-        """Return the expected swap."""
         (paid, received), (gave, got) = self.mints, self.amounts
         return Expected(signature, self.layout.name, self.identity(), paid, gave, received, got)
 
@@ -406,7 +405,7 @@ def status(said: geyser_pb2.SlotStatus, bank_id: int) -> Message:
 
 @pytest.mark.parametrize("dies_at", [0, 500, 2_000])
 def test_the_confirmed_bank_is_read_if_two_banks_interleave(dies_at: int) -> None:
-    """The bank that is not confirmed has the same venues with other accounts, and dies."""
+    """Until it dies, the other bank sends the same venues with other accounts."""
     buffer = BlockBuffer()
     assembler = Assembler(buffer, ManualClock(UnixMs(0)), is_joined=True)
     before = geyser_pb2.SubscribeUpdateTransaction(slot=SLOT - 1, bank_id=1)
@@ -441,7 +440,7 @@ def test_a_swap_below_a_router_is_found_once(router: str) -> None:
 
 
 def test_every_row_of_the_table_has_a_built_transaction() -> None:
-    """A new row needs its own layout, written from a public description."""
+    """A program that is added to the table of programs needs a layout for these tests."""
     made = {(each.layout.name, each.layout.address, each.head) for each in whole()}
     programs = {(name, address) for name, address, _ in made}
     listed = [program for program in TABLE if program.read is not None]
@@ -459,7 +458,7 @@ def test_every_row_of_the_table_has_a_built_transaction() -> None:
 
 
 def test_the_block_has_each_layout_in_each_dress_and_the_deepest_calls() -> None:
-    """The calls are as deep as the chain allows, and each layout is built in each variant."""
+    """Each layout is built in each variant, and calls are as deep as the chain allows."""
     heights = [
         inner["stackHeight"]
         for each in whole()

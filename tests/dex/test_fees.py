@@ -164,7 +164,7 @@ def test_other_changes_of_the_vault_do_not_affect_the_amount(other: str, is_batc
 
 @pytest.mark.parametrize("head", ["1b05", "1a03", "ff01", "99"])
 def test_an_unknown_instruction_on_the_vault_leaves_the_sent_amount(head: str) -> None:
-    """Examples: a confidential deposit, a withdrawal of fees, a cut batch, a new instruction."""
+    """Examples: a confidential deposit, a withdrawal of fees, a cut batch, an added instruction."""
     mint = FeeMint(rate=250)
     sent, _ = mint.send("user a", "vault a", 1000)
     beside = Ix(SPL_2022, ["vault a", "x"], bytes.fromhex(head))
@@ -191,7 +191,7 @@ def test_a_vault_without_a_recorded_balance_leaves_the_sent_amount() -> None:
 
 
 def test_a_transfer_of_the_older_token_program_has_no_fee() -> None:
-    """The other transfer of the swap is of Token-2022."""
+    """The token of the swap's other transfer belongs to Token-2022, and has no fee either."""
     sent = checked("user a", A, "vault a", 1000, program=SPL)
     paid = checked("vault b", B, "user b", 70, program=SPL_2022)
     tx = Tx(raydium(sent, paid)).holds("user a", A, USER).holds("user b", B, USER, 9)
@@ -214,7 +214,7 @@ def test_the_fee_of_a_hooked_transfer_is_subtracted() -> None:
 def test_a_reused_vault_gains_the_arrived_amount_of_each_swap(
     data: st.DataObject, rate: int, *, is_capped: bool
 ) -> None:
-    """One transaction has several swaps in one pool, in both directions, with fees named or not."""
+    """One transaction has several swaps in a pool, in both directions, with fees named or not."""
     mint = FeeMint(rate, most=data.draw(st.integers(1, 10**6)) if is_capped else 2**64)
     calls: list[Ix] = []
     expected: Amounts = []

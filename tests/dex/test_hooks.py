@@ -142,7 +142,7 @@ def test_a_hooked_transfer_outside_a_swap_gives_no_swap(hook: str) -> None:
 
 
 def test_a_swap_made_by_a_hook_is_read() -> None:
-    """The hook sells its fee in a pool, which is a call of a DEX like any other."""
+    """Here the hook sells its fee in a pool: this call of a DEX is read like any other."""
     sold = raydium(transfer("hook b", "vault b", 3), transfer("vault a", "hook a", 2))
     hook = hooked(SENT, transfer("user b", "hook b", 3), sold)
     decoded = decode(pooled(raydium(hook, PAID)))

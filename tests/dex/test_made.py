@@ -422,7 +422,10 @@ def test_an_instruction_named_stake_deposit_or_liquidate_is_no_swap(word: str) -
 def test_liquidity_that_is_added_or_removed_is_never_a_swap(
     gained: int, other: int, *, is_added: bool, makes: bool
 ) -> None:
-    """This holds for any ratio, for one mint or both, and whether or not shares are made."""
+    """This holds for any ratio, one or both mints, and with or without liquidity tokens.
+
+    makes   whether the pool also makes or burns liquidity tokens
+    """
     pairs = [("user a", "vault a", gained), ("user b", "vault b", other)]
     tokens = [transfer(*((u, v) if is_added else (v, u)), n) for u, v, n in pairs]
     if makes:
@@ -564,7 +567,7 @@ def fee_tx(*, named_fee: int, gained: int, again: bool = False) -> Tx:
 
 
 def test_the_amount_of_a_fee_mint_is_the_amount_that_reached_the_vault() -> None:
-    """The vault's balance shows it if no other call touched the vault; otherwise the named fee."""
+    """It is what the vault gained; if another call used the vault, the named fee is subtracted."""
     assert amounts(decode(fee_tx(named_fee=40, gained=960)).swaps) == [(A, 960, B, 70)]
     assert amounts(decode(fee_tx(named_fee=40, gained=955)).swaps) == [(A, 955, B, 70)]
     assert amounts(decode(fee_tx(named_fee=40, gained=955, again=True)).swaps) == [(A, 960, B, 70)]

@@ -263,7 +263,6 @@ def test_calls_without_an_exchange_give_neither_swap_nor_report(caller: str | No
 
 
 def test_a_swap_beside_a_call_without_an_exchange_is_read() -> None:
-    """A call without an exchange does not hide a swap of another program in its transaction."""
     read = {name: rows(beside_a_swap(case)) for name, case in CASES.items()}
     swap = (address("amm"), A, 5, B, 7)
 
@@ -445,7 +444,7 @@ def test_known_limits_count_as_recognised_by_transfers(name: str) -> None:
 
 @pytest.mark.parametrize("program", [SAVE, KAMINO, RAYDIUM_FARM])
 def test_lenders_and_farms_below_a_router_give_no_swap(program: str) -> None:
-    """Below a router less evidence is needed for a swap, but a lender's transfers are no swap."""
+    """A call below a router needs less evidence to be a swap; lenders and farms never are."""
     lender = Ix(program, ["x"], b"\x0c", [give(A, 9), get(B, 10)])
     routed = Case((Ix(JUPITER, [USER], bytes(8), [Ix("a bot", ["x"], b"\x01", [lender])]),))
     straight = Case((Ix(JUPITER, [USER], bytes(8), [lender]),))

@@ -89,7 +89,7 @@ def test_every_hop_of_2026_is_exact(of_2026: Lines) -> None:
 
 
 def test_every_hop_of_autumn_2026_is_exact(of_autumn: Lines) -> None:
-    """All 113 hops are found, and none in the twelve transactions that only look like swaps."""
+    """All 113 exchanges are found, and none in twelve transactions that only look like swaps."""
     assert assert_exact(of_autumn) == 113
     assert sum(not one["expected"] for one in of_autumn) == 12
 

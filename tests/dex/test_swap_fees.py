@@ -67,7 +67,7 @@ def events_of(transaction: dict[str, Any]) -> Iterator[tuple[str, bytes]]:
 
 
 def agrees(fee_bps: int | None, data: bytes) -> bool:
-    """Return whether the amounts in *data* give *fee_bps*; up to three fees are rounded up."""
+    """Return whether *fee_bps* follows from the amounts in *data*, with up to three round-ups."""
     found = paid(data)
     if found is None or fee_bps is None:
         return found is None and fee_bps is None
@@ -143,7 +143,7 @@ RATES = {"pumpfun": {153: 95, 201: 3}, "pumpswap": {64: 20, 80: 5, 336: 3}}
 
 
 def newest(name: str, discriminator: bytes, text: bytes) -> bytes:
-    """Return an event with fees of 20, 5 and 3 bps, or 95 and 3 bps, and a cashback of 7 bps."""
+    """Return an event in the newest layout of *name*, with RATES as fees and 7 bps cashback."""
     fields = bytearray(352 if name == "pumpswap" else 250)
     for at, rate in RATES[name].items():
         struct.pack_into("<QQ", fields, at, rate, 1)

@@ -51,7 +51,10 @@ def instruction(data: bytes, accounts: list[int], *, is_text: bool = True) -> In
 
 
 def opened(data: bytes, accounts: list[int]) -> list[tuple[list[int], bytes]]:
-    """Return the accounts and data of each instruction in *data*, equal for text and bytes."""
+    """Return the accounts and data of each instruction of the batch in *data*.
+
+    The result must be the same for data as text and as bytes.
+    """
     found = []
     for is_text in (True, False):
         expanded = batches.expand([instruction(data, accounts, is_text=is_text)], {})

@@ -88,7 +88,7 @@ def everything() -> Tx:
 
 
 def is_sound(decoded: Decoded) -> bool:
-    """Return whether all swaps and reasons are as downstream code expects them."""
+    """Return whether all amounts, mints, decimals and reasons in *decoded* are possible ones."""
     return all(
         0 < swap.in_amount < 2**64
         and 0 < swap.out_amount < 2**64

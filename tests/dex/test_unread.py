@@ -52,7 +52,7 @@ def decode(tx: Tx) -> Decoded:
 
 
 def answered(decoded: Decoded) -> list[Reported]:
-    """Return the reported calls; assert that no swap was found."""
+    """Return the calls reported as not read, as (program, reason, amount); no swap may be found."""
     assert (decoded.swaps, decoded.unlisted) == ([], [])
     return [(one.program, one.reason, one.moved) for one in decoded.quarantined]
 
@@ -65,7 +65,7 @@ CALLERS = pytest.mark.parametrize("callers", [[], ["a bot"], ["a bot", "its help
 
 
 def called(callers: list[str], *calls: Ix) -> list[Ix]:
-    """Return *calls*, or a call of the first of *callers* that makes them through the others."""
+    """Return *calls* as made below *callers*: the first calls the second, and so on."""
     within = list(calls)
     for caller in reversed(callers):
         within = [Ix(caller, [USER], b"\x01", within)]
@@ -270,7 +270,7 @@ def test_tokens_are_no_sale_if_a_transfer_explains_the_lost_lamports() -> None:
 
 @pytest.mark.parametrize("router", [JUPITER, BLOOM])
 def test_a_venue_in_lamports_below_a_router_is_read(router: str) -> None:
-    """The router may be in the table of programs, or be one of the other known routers."""
+    """It is read below a router in the table of programs, and below another known router."""
     call = launchpad(b"\x02", *BOUGHT)
     tx = traded([router], call, curve=(SOL, 2 * SOL), user=(5 * SOL, 4 * SOL))
     tx.holds("vault a", A, "curve")

@@ -64,7 +64,11 @@ def raydium(*calls: Ix) -> Ix:
 
 
 def swap_call(program: str, *calls: Ix) -> Ix:
-    """Return a call of a program: "listed", "unlisted", "owned" (closed, known owner), "closed"."""
+    """Return a call of a program of the kind *program*, with *calls* inside.
+
+    program   "listed"; "unlisted", below a router; "owned", without a public layout but with a
+              known vault owner; or "closed", without either
+    """
     if program == "listed":
         return raydium(*calls)
     if program == "unlisted":
@@ -127,7 +131,7 @@ def test_lamports_paid_by_a_vault_count_as_wrapped_sol(
 
 
 def closed(tx: Tx, account: str, owner: str, before: int) -> Tx:
-    """Add *account* of wrapped SOL to the balances before the transaction only; return *tx*."""
+    """Let *account* hold wrapped SOL only before the transaction, which closes it; return *tx*."""
     tx.holds(account, WSOL, owner, 9, before=before)
     entry = tx.entry
 
@@ -211,7 +215,7 @@ def test_an_account_opened_and_closed_twice_pays_its_own_amount_each_time() -> N
 
 
 def test_lamports_before_an_account_is_opened_are_its_reserve() -> None:
-    """This holds even if SyncNative is called later."""
+    """The 70 lamports that the exchange then adds are its amount, whenever SyncNative is called."""
     opened = create("temporary", AUTHORITY)[1]
     moved = [opened, transfer("vault sol", "temporary", 70), sync("temporary")]
     call = raydium(SENT, *moved, close("temporary", USER))
