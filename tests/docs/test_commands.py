@@ -96,7 +96,7 @@ def _lines(page: Path) -> Iterator[str]:
 
 
 def commands() -> list[str]:
-    """Return the commands of all pages, without names that a page also shows with arguments."""
+    """Return the commands of all pages, except those that only begin a longer command."""
     found = {line for page in PAGES for line in _lines(page)}
     return sorted(one for one in found if not any(other.startswith(f"{one} ") for other in found))
 
@@ -131,7 +131,7 @@ def runs_in_make(service: DocumentedService, command: str) -> None:
 
 @cache
 def make_runs(service: DocumentedService) -> list[str]:
-    """Check that make has the targets of all its commands; return the commands.
+    """Check that make has the targets of all commands in the pages; return these commands.
 
     One run checks all targets, because make looks for an interpreter each time it starts.
     """
@@ -255,7 +255,7 @@ def reads(service: DocumentedService, command: str) -> None:
 
 
 def lists(service: DocumentedService, command: str) -> None:
-    """Write the files for API directories; expect the warning that the address is not https."""
+    """Write the files for public API catalogs; expect the warning that the address is not https."""
     printed = service.mintscope(_replaced(command, {"https://api.example": service.url}))
     assert "is not https" in printed
     assert (service.folder / "files-for-directories" / "server.json").exists()

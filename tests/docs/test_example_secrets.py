@@ -50,7 +50,7 @@ def examples() -> list[tuple[str, str]]:
 
 
 def uses(value: str) -> Iterator[tuple[str, str]]:
-    """Yield (variable, content) for each secret that *value* could be; the content has *value*."""
+    """Yield (variable, content) for each secret setting in which *value* could be used."""
     if re.fullmatch(r"(?:[0-9a-f]{2}){32,}", value):
         yield "MINTSCOPE_CREDITS__PEPPER", value
     yield "MINTSCOPE_STORE", f"postgresql://mintscope:{value}@db:5432/mintscope"

@@ -1,4 +1,4 @@
-"""Links between pages lead to existing sections; operating.md still has its former anchors."""
+"""Links lead to existing sections; operating.md still has the anchors from before it was split."""
 
 import json
 import re

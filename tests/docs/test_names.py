@@ -1,4 +1,4 @@
-"""Only tests of an engine name a class of that engine."""
+"""Only tests that are about an engine name a class of it; others run on any engine."""
 
 import re
 from pathlib import Path
