@@ -53,7 +53,7 @@ async def replayed(
 ) -> AsyncIterator[tuple[Service, list[Swapped]]]:
     """Ingest a block file of *markets*; yield a service with these markets, and their swaps.
 
-    `block_file` describes the arguments.
+    The last three arguments are those of `block_file`.
     """
     end_s = last_second(markets)
     content, swapped = block_file({SOL: sol_market(end_s), **markets}, curves, together)

@@ -188,6 +188,6 @@ def tokens_issued(folder: Path) -> int:
 
 
 def ask_books(folder: Path, question: str) -> Any:
-    """Return the only value that *question* selects in the money file."""
+    """Return the only value that the SQL *question* selects in `money.sqlite` of *folder*."""
     with closing(apsw.Connection(str(folder / MONEY_FILE))) as db:
         return db.execute(question).get

@@ -35,7 +35,7 @@ class Paid:
 
     @property
     def payer_signature(self) -> str:
-        """Return the payer's signature, which the transaction on the chain has, too."""
+        """Return the payer's signature in the payment's transaction, as it is on the chain."""
         payload = json.loads(b64decode(self.header))["payload"]
         transaction = VersionedTransaction.from_bytes(b64decode(payload["transaction"]))
         return str(transaction.signatures[1])

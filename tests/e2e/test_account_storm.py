@@ -68,7 +68,10 @@ class Agent:
         self._form = parse_form(signup_body(email))
 
     async def come_to_a_key(self) -> AsyncIterator[Reported]:
-        """Take all steps to an API key, also after an interruption; yield the answers."""
+        """Apply, confirm, get approved and exchange; yield the answer to each step.
+
+        A new process may take all steps again: it sends the same redelivery keys.
+        """
         accounts, email = self._accounts, self._form.email
         made = await accounts.signup.apply(self._form, redelivery_key=self._key("signup"))
         yield Reported(email, "secret", made.secret)
@@ -173,7 +176,7 @@ async def go_on(folder: Path, reported: list[Reported]) -> list[str]:
 
 
 async def found_after(folder: Path, kills: int, *, is_mistaken: bool = False) -> list[str]:
-    """Run a storm; return the errors found after it, or else after the clients went on."""
+    """Kill processes *kills* times under load, let the clients go on, and return errors found."""
     await asyncio.to_thread(partial(storm, folder, kills, is_mistaken=is_mistaken))
     money = folder / "money.sqlite"
     reported = reported_in(folder)

@@ -43,7 +43,7 @@ def a_gift() -> list[Trade]:
 
 
 def a_visit_to_each() -> list[Trade]:
-    """Return trades in twenty pools, twelve minutes old, of which each shows the same 9,000 USD."""
+    """Return trades in each of twenty pools in turn: all show the same 9,000 USD as their depth."""
     return [
         _own(at_s, FAR_OFF if at_s >= ATTACKED_S else 1.0, 9_000.0, f"own-{number}")
         for at_s in range(BEGINS_S, ENDS_S, 10)
@@ -65,7 +65,7 @@ ATTACKS: Final[dict[str, Callable[[], Sequence[Trade]]]] = {
 
 
 async def test_borrowed_depth_moves_no_price(tmp_path: Path) -> None:
-    """One attack has a made-up quote: a billion units of a token whose only pool has 1,000 USD."""
+    """One attack uses a made-up quote token, whose only pool has 1,000 USD."""
     pools = [Pool("honest", DEPTH, DEPTH)]
     honest = list(crowd(Random(1), pools, begin=BEGINS_S, end=ENDS_S, every_s=2.0))
     markets = {name: in_order(honest, attack()) for name, attack in ATTACKS.items()}

@@ -61,7 +61,7 @@ class Attacker:
         return Leg(pool or self.honest, signer, (self._mint, tokens), (quote, paid))
 
     def at_once(self, *legs: Leg, later_s: int = 0) -> Together:
-        """Return a transaction of *legs*."""
+        """Return a transaction of *legs*, sent *later_s* seconds after the attack begins."""
         left = {WSOL: round(100_000 / SOL_USD * 10**9), self._mint: 10**11, USDC: 10**12}
         return Together(self.at_s + later_s, legs, left)
 

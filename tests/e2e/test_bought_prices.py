@@ -42,7 +42,7 @@ def one_trade(seed: int) -> Sequence[Trade]:
 
 
 def with_oneself(seed: int) -> Sequence[Trade]:
-    """Return trades of nine signers, one a second, in a pool at least as deep as the others."""
+    """Return wash trades of nine signers, one a second, in a pool at least as deep as others."""
     random = Random(seed)
     price = SOL_USD * random.choice([random.uniform(0.96, 1.04), random.uniform(0.5, 3.0)])
     depth = DEPTH * random.choice([1, 5, 50, 500])
@@ -62,7 +62,7 @@ def with_oneself(seed: int) -> Sequence[Trade]:
 
 
 def one_signer(seed: int) -> Sequence[Trade]:
-    """Return trades of one signer in each second, in the honest pools and up to three own pools."""
+    """Return one signer's trades in each second, in the honest and up to three private pools."""
     random = Random(seed)
     price = SOL_USD * random.uniform(0.96, 1.04)
     entered = (*POOLS, *(f"own-{number}" for number in range(random.randrange(4))))
@@ -138,7 +138,7 @@ def markets(seed: int) -> dict[str, Scenario]:
 
 
 def bought(seed: int) -> dict[str, Scenario]:
-    """Return attacks on a token of 100,000 USD by an attacker with up to 10,000 USD in pools."""
+    """Return attacks on a token of 100,000 USD by attackers with 100 to 10,000 USD in pools."""
     random = Random(seed)
     made = {}
     for name in RICH if STORM_IS_FULL else random.sample(list(RICH), 3):

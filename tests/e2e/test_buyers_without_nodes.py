@@ -187,7 +187,7 @@ async def test_our_client_needs_no_node(world: World, changes: dict[str, str]) -
 async def test_our_client_pays_nothing_without_a_blockhash_from_seller_or_node(
     world: World,
 ) -> None:
-    """The 402 has no blockhash, because nothing refreshes it here."""
+    """Here nothing refreshes the seller's blockhash, so its 402 has none."""
     async with opened(world) as selling:
         with pytest.raises(WillNotPay, match="recentBlockhash in the demand, or an rpc_url"):
             await selling.client.post(PURCHASE, auth=auth_of(world))

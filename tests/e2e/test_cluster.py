@@ -517,7 +517,7 @@ async def _expect_books(
 
 
 def _moved(cluster: Cluster) -> dict[str, Counter[str]]:
-    """Return the sums of entries by kind, by the last characters of the credit token."""
+    """Return the total of journal entries by kind, for each credit token's last characters."""
     moved: dict[str, Counter[str]] = defaultdict(Counter)
     with psycopg.connect(cluster.postgres.dsn) as connection:
         for hint, kind, delta in connection.execute(MOVED):

@@ -1,4 +1,4 @@
-"""The devchain from outside: as a process, as the node of a poller, and as a file."""
+"""The devchain as other programs use it: its process, its RPC for a poller, and its block file."""
 
 import gzip
 import re

@@ -107,7 +107,6 @@ def _mistaken(accounts: Accounts) -> Exchanges:
 
 
 async def approved(folder: Path) -> Signup:
-    """Return a new application that is approved."""
     async with open_accounts_service(folder, pepper=PEPPER, clock=ManualClock(NOW)) as accounts:
         made = await accounts.signup.apply(FORM, redelivery_key=None)
         await accounts.signup.confirm_by_code(FORM.email, made.secret, accounts.code())

@@ -41,7 +41,7 @@ class Launch(NamedTuple):
 
 
 class Seconds(NamedTuple):
-    """The number of judged seconds, of seconds with a wrong price, and their longest run."""
+    """The numbers of seconds compared, of those with a wrong price, and of the longest such run."""
 
     judged: int
     off: int
@@ -63,7 +63,10 @@ def launches(read: Sequence[Mapping[str, Any]]) -> dict[str, Launch]:
 def seconds_off(
     true: Sequence[tuple[int, float]], served: Sequence[tuple[int, float]], since: int
 ) -> Seconds:
-    """Compare prices, as (Unix s, price), in each second from *since* to the last true price."""
+    """Compare *served* with *true* prices in each second from *since* to the last true price.
+
+    true, served   prices, each with the Unix second from which it is valid
+    """
     now = [0.0, 0.0]
     places = [0, 0]
     judged = off = longest = run = 0

@@ -60,7 +60,10 @@ def run(*words: str, **settings: str) -> Result:
 
 
 def restored(file: Path, folder: Path) -> Path:
-    """Restore every database into the new *folder*, and copy the pepper; return the folder."""
+    """Restore each database by Litestream into the new *folder*, and copy the pepper.
+
+    Return *folder*.
+    """
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(mode=0o700)
     data = file.parent / "data"

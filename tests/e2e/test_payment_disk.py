@@ -1,4 +1,4 @@
-"""Purchases while the disk is full or the money file is locked, and the flushes before a sale."""
+"""Purchases while the disk is full or `money.sqlite` is locked, and the flushes before a sale."""
 
 import asyncio
 import os
@@ -48,7 +48,7 @@ async def test_a_locked_file_loses_no_payment(tmp_path: Path) -> None:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold the write lock of the money file."""
+    """Hold the write lock of `money.sqlite` in *folder*."""
     db = apsw.Connection(str(folder / MONEY_FILE))
     db.set_busy_timeout(10_000)
     db.execute("BEGIN IMMEDIATE")

@@ -152,7 +152,11 @@ async def settle(folder: Path, chain: Chain) -> list[str]:
 
 
 async def redeem_all(folder: Path, chain: Chain, paid: list[Paid]) -> list[str]:
-    """Redeem payments without an answer; return the successful answers to strangers."""
+    """Redeem the payments in *paid* that have a key and no answer yet.
+
+    Before and after, strangers send copies of the payments on the chain.  Return the answers to the
+    copies, except 402 and 409.
+    """
     landed = chain.paid_by(chain.landed())
     public = [each for each in paid if each.payer_signature in landed]
     unanswered = [each for each in paid if each.answer is None or each.answer.status_code >= 500]
@@ -164,7 +168,7 @@ async def redeem_all(folder: Path, chain: Chain, paid: list[Paid]) -> list[str]:
 
 
 async def _steal(shop: httpx.AsyncClient, public: list[Paid]) -> list[str]:
-    """Send public payments without a key and with another; return all answers but 402 and 409."""
+    """Send each payment without a key, and with a wrong key; return all answers but 402 and 409."""
     turns = asyncio.Semaphore(THIEVES)
 
     async def steal(each: Paid, key: str | None) -> httpx.Response:

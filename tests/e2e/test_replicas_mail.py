@@ -36,7 +36,7 @@ def room() -> Iterator[MailRoom]:
 
 
 async def expect_emails(dsn: str, room: MailRoom, count: int) -> str:
-    """Write *count* e-mails at once, and check that each is sent once; return a line of figures."""
+    """Write *count* e-mails, and check that each is sent once; return a line of measurements."""
     at = SystemClock().now()
 
     def write(rows: AccountRows) -> None:

@@ -62,7 +62,7 @@ class Town:
 
 @dataclass(frozen=True, kw_only=True)
 class Sold:
-    """Purchases, by the proof that their buyers have."""
+    """Payments before the backup and after it, named by the way their buyers get the credits."""
 
     before: Paid
     with_key: list[Paid]
@@ -131,7 +131,7 @@ async def left(shop: httpx.AsyncClient, token: str | None) -> int:
 
 
 def environment(folder: Path, chain: Chain) -> Mapping[str, str]:
-    """Return the environment of an operator's commands."""
+    """Return the environment variables for an operator's commands."""
     genesis = chain.genesis
     return {
         "MINTSCOPE_DATA_DIR": str(folder),

@@ -67,7 +67,7 @@ def issued(environment: dict[str, str], credit_count: int) -> str:
 
 @contextmanager
 def serving(environment: dict[str, str]) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """Yield the address of a service that has read its files to the end."""
+    """Yield the address and process of a service that has read its block files to the end."""
     with subprocess.Popen(
         [sys.executable, "-m", "mintscope", "serve"],
         env=environment,
@@ -104,9 +104,9 @@ def ask(client: httpx.Client, mint: str) -> httpx.Response:
 
 @dataclass(frozen=True)
 class Replay:
-    """Blocks, and the reports that the definitions give at their end.
+    """A file of blocks, and the reports that are expected after the last block.
 
-    reports   by mint; None if there are too few candles for a report
+    reports   by mint; None if the mint has too few candles for a report
     """
 
     file: bytes
@@ -270,7 +270,7 @@ def _pools_of(rows: list[dict[str, Any]], mint: str) -> set[str]:
 
 
 def _write_fixture_blocks(folder: Path, file: Path) -> None:
-    """Write the fixture transactions that have a slot and a time, a line per block, by slot."""
+    """Write fixture transactions with slot and time to *file*: one block a line, by slot."""
     blocks: dict[int, dict[str, Any]] = {}
     for path in sorted((folder / "tx").glob("*.json")):
         transaction = json.loads(path.read_bytes())

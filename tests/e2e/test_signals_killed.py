@@ -205,7 +205,7 @@ async def test_each_crossing_is_sent_once_if_the_process_is_killed(tmp_path: Pat
 
 
 async def expect_emails(data: Path, events: list[dict[str, Any]], signal_id: int) -> None:
-    """Expect each firing in an e-mail, or not sent for the limit, and one e-mail on the limit."""
+    """Expect an e-mail line for each firing up to the limit, and one e-mail about the limit."""
     reported = [each["email"] for each in events if each["email"]["state"] != "not_sent"]
     refused = [each["email"] for each in events if each["email"]["state"] == "not_sent"]
     assert {each["reason"] for each in refused} == {f"limit of {EMAILS_MAX} reached"}

@@ -35,7 +35,7 @@ PAGES: Final = ("/v1/credits/bundles", "/healthz", "/v1/credits/balance", "/nowh
 
 @dataclass
 class Looks:
-    """Measures of the service's process, taken at the times *at_s*."""
+    """Measures of the service's process: one value in each list for each time in *at_s*."""
 
     at_s: list[float] = field(default_factory=list)
     memory_mb: list[float] = field(default_factory=list)
@@ -64,7 +64,7 @@ class Looks:
 
 
 async def ask(shop: httpx.AsyncClient, shopper: Shopper, looks: Looks, random: Random) -> None:
-    """Send one request: for a paid report with a credit token, or for any page."""
+    """Send one request with a credit token, if there is one: for a paid report, or for a page."""
     tokens = [each.token for each in shopper.paid[-8:] if each.token]
     path = f"/v1/token/{TRACKED}" if random.randrange(2) else random.choice(PAGES)
     headers = {"Authorization": f"Bearer {random.choice(tokens)}"} if tokens else {}
