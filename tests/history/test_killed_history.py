@@ -30,7 +30,7 @@ LOOK_S: Final = 0.01
 
 
 def run_command(environment: Mapping[str, str], giving: Mapping[str, Any]) -> None:
-    """Run `mintscope history` in this process, with the days counted from the chain's time."""
+    """Run `mintscope history` in this process with the arguments *giving*, without its output."""
     with (
         pytest.MonkeyPatch.context() as patch,
         Path(os.devnull).open("w") as nowhere,

@@ -65,7 +65,7 @@ def slots_of(
 async def record(
     market: Market, mint: Mint, numbers: Collection[int] = WHOLE, *, small: Collection[int] = ()
 ) -> None:
-    """Log and fold the slots that `slots_of` returns, as ingest does."""
+    """Log *mint*'s swaps in the slots *numbers*, and fold them into its candles, as ingest does."""
     await market.store.start(mints=[WSOL, mint], follows_files=False)
     written = []
     for slot, time, swaps in slots_of(mint, numbers, small=small):

@@ -117,7 +117,10 @@ class Scene:
     async def mending(
         self, market: Market, calls_per_day: int = CALLS
     ) -> AsyncIterator[GapMending]:
-        """Yield the mending of gaps, configured as in ingest, with the node of the scene."""
+        """Yield a GapMending, which reads missed slots from the node, configured as in ingest.
+
+        calls_per_day   the most requests that it may send to the node in a day
+        """
         pools = tuple(pool.address for pool in self.chain.world.sol_pools)
         async with listening(self.node) as url:
             chain = ChainConfig(
@@ -221,7 +224,7 @@ async def test_a_gap_is_mended_bit_identically_once_its_block_arrives(scene: Sce
 async def test_mending_continues_after_kills_within_the_calls_of_a_day(
     scene: Scene,
 ) -> None:
-    """Each day allows 20 requests more than the backfill takes; blocks and kills cost requests."""
+    """A day allows 20 requests more than the backfill needs; reading blocks again costs some."""
     scene.node.gives = True
     async with scene.opened("late") as market:
         await scene.settle(market)

@@ -47,7 +47,7 @@ class Terminal:
 
 @asynccontextmanager
 async def asking(folder: Path) -> AsyncIterator[tuple[Giving, Market, Config]]:
-    """Yield (a backfill command that asks for confirmation, its market, its configuration)."""
+    """Yield a backfill command that asks for confirmation, its market, and its configuration."""
     chain = Devchain(seed=7, now=NOW, mints=1, history_days=0.01)
     mint = chain.world.listed[0].token.mint
     found = addresses(chain, mint)

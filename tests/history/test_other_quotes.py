@@ -154,7 +154,7 @@ async def test_a_backfill_that_has_begun_is_refused_if_its_token_has_another_quo
 async def test_the_rate_pool_of_a_backfill_trades_sol_for_usdc(
     chain: Devchain, mint: Mint, tmp_path: Path
 ) -> None:
-    """The busiest pool of SOL has the quote USD1, from which a backfill gets no rate of SOL."""
+    """The busiest pool of SOL trades USD1, from which a backfill gets no SOL price."""
     async with market_in(tmp_path) as market, listening(chain.app) as url:
         await follow(chain, market, mint, USDC)
         config = config_in(tmp_path, chain=ChainConfig(rpc_url=SecretStr(url)))
@@ -167,7 +167,7 @@ async def test_the_rate_pool_of_a_backfill_trades_sol_for_usdc(
 async def test_a_backfill_without_a_price_replaces_no_candles(
     chain: Devchain, mint: Mint, tmp_path: Path
 ) -> None:
-    """Without swaps of SOL there is no rate.  The fold is refused only if candles are recorded."""
+    """Without swaps of SOL its price is unknown; the fold fails only if candles are recorded."""
     read = Line(Signature("s" * 64), Slot(SLOTS), block_time=Slot(START + 300))
     bought = swap(mint, USDC, base_amount=10**8, quote_amount=10**8)
     async with market_in(tmp_path) as market:
