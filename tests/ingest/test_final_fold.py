@@ -69,7 +69,7 @@ async def waiting(market: Market) -> int:
 
 
 async def go_on(fold: FinalFold) -> None:
-    """Do the work after two appends: the second writes the entries that the first encoded."""
+    """Call `go_on` of *fold* twice: the first call encodes entries, the second writes them."""
     for _ in range(2):
         await fold.go_on()
 
@@ -154,7 +154,7 @@ async def test_few_slots_wait_half_the_time_that_finality_takes_if_it_is_fast(
 async def test_small_batches_take_at_most_a_fifth_of_the_time(
     market: Market, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Reading a slot takes 1 ms, writing a batch 59 ms: batches of one slot would take 3/4."""
+    """Reading a slot takes 1 ms, writing a batch 59 ms; the fold may use 1/5 of the time."""
     clock = ManualClock(UnixMs(START * 1000))
     took_ms = [0]  # by batch
 
@@ -258,7 +258,7 @@ async def test_the_waiting_slots_and_the_duration_of_a_step_are_bounded(
 
 @dataclass
 class LateBlock:
-    """A source that yields its newest block when ingest has begun to fold the older blocks.
+    """A source that yields its newest block only once ingest has begun to fold the older blocks.
 
     unfolded   the number of final slots that were not folded before the newest block
     """

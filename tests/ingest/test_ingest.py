@@ -188,7 +188,6 @@ class LogTailer:
                 return
 
     async def reports(self) -> dict[Mint, bytes | None]:
-        """Return the report of every mint."""
         return {mint: await self._report(mint) for mint in FOLLOWED}
 
     async def _report(self, mint: Mint) -> bytes | None:
@@ -208,7 +207,6 @@ class Watched:
     follower: LogTailer
 
     async def genesis_hash(self) -> str | None:
-        """Return the genesis hash of the source."""
         return await self.source.genesis_hash()
 
     def updates(self, after: Tip | None) -> AsyncIterator[Update]:
@@ -218,7 +216,7 @@ class Watched:
 async def both_folds(
     source: Source, folder: Path, random: Random, floor: Floor | None = None
 ) -> dict[Mint, bytes | None]:
-    """Ingest *source* while a follower reads the log; return the follower's reports at the end."""
+    """Ingest *source* while a second reader follows the log; return that reader's last reports."""
     async with market_in(folder, follows_all=floor is not None) as market:
         follower = LogTailer(market.reader, random)
         watched = Watched(source, follower)
@@ -425,7 +423,6 @@ class OfChain:
     chain: str
 
     async def genesis_hash(self) -> str | None:
-        """Return *chain* as the genesis hash."""
         return self.chain
 
     def updates(self, after: Tip | None) -> AsyncIterator[Update]:
@@ -434,7 +431,7 @@ class OfChain:
 
 
 async def test_a_node_of_another_chain_is_refused_with_the_reason(tmp_path: Path) -> None:
-    """The log began with a file, which names no chain.  No block of the refused node is written."""
+    """The first blocks came from a file, which names no chain; the next node sets the chain."""
     first, second = block(10, None, [sol_sale(100)]), block(11, None, [sol_sale(200)])
     await run(Said([first, Finalized(Slot(10))]), tmp_path)
     await run(OfChain(Said([]), "mainnet"), tmp_path)
@@ -504,7 +501,6 @@ async def test_a_cancelled_ingest_leaves_no_task_behind(tmp_path: Path) -> None:
 
 
 def quarantine(folder: Path) -> list[tuple[Any, ...]]:
-    """Return the quarantined transactions."""
     db = apsw.Connection(str(folder / MARKET_FILE))
     try:
         return list(db.execute("SELECT * FROM quarantine"))
@@ -546,7 +542,7 @@ async def test_quarantined_transactions_are_kept_up_to_a_limit(tmp_path: Path) -
 
 
 async def test_unread_calls_are_counted_with_their_value(tmp_path: Path) -> None:
-    """One kind has 1.5 SOL at 100 USD, one 7 USD; kinds above the limit are counted as one kind."""
+    """Unread calls of one kind moved 1.5 SOL at 100 USD; kinds above the limit are one kind."""
 
     def decode(transactions: Iterable[Transaction | UnreadableTransaction]) -> Decoded:
         list(transactions)

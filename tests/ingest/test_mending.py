@@ -107,7 +107,7 @@ class Scene:
     mending: GapMending
 
     async def attempt(self) -> list[str]:
-        """Make the attempt that is due; return the names of the logged events."""
+        """Make the attempt to mend a gap that is due; return the names of the logged events."""
         with capture_logs() as lines:
             assert await self.mending.mend_one()
         return [str(line["event"]) for line in lines]

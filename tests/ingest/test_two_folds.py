@@ -59,7 +59,6 @@ class Oracle:
         self.followed.setdefault(mint, self._appends)
 
     def report(self, mint: Mint) -> bytes:
-        """Return the expected report of *mint*."""
         if mint not in self.followed:
             raise TokenNotFound("not followed")
         if not self._alive:
