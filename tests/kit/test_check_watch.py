@@ -26,7 +26,7 @@ class Checks:
         return dict(self.said)
 
     async def after(self, seconds: float, **said: str) -> list[Mapping[str, object]]:
-        """Run the checks after *seconds*, with the results *said*; return the log lines."""
+        """Run the checks after *seconds*, with *said* as new results; return the log records."""
         self.clock.advance(int(seconds * 1_000))
         self.said |= said
         with capture_logs() as lines:

@@ -47,7 +47,7 @@ def test_the_last_8_digits_are_the_crc32_of_the_rest(entropy: bytes) -> None:
 
 
 def test_a_credit_token_of_zeros_has_a_known_checksum() -> None:
-    """gzip(1) writes the expected checksum into its trailer for the bytes before the checksum."""
+    """The last eight digits are the CRC-32 of the bytes before them, as gzip(1) writes it."""
     assert make_credit_token(bytes(28)) == "svc_credit_" + "0" * 56 + "460aee5e"
 
 

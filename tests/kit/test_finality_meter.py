@@ -69,7 +69,7 @@ def test_marks_are_bounded_if_no_slot_becomes_final() -> None:
 def test_the_delay_after_notes_in_any_order_agrees_with_an_oracle(
     said: list[tuple[bool, int]],
 ) -> None:
-    """The oracle stores all notes; it finds the first confirmed slot not below the final one."""
+    """For each final slot, the oracle finds the first confirmed slot that is not below it."""
     meter = FinalityMeter()
     heads: list[tuple[int, int]] = []
     samples: list[tuple[int, int]] = []

@@ -1,4 +1,4 @@
-"""Memory is returned to the system: that of freed bodies below a live object, and of a library."""
+"""Freed memory is returned to the system, also if a live object lies above it in the heap."""
 
 import json
 import subprocess

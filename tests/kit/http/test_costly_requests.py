@@ -113,7 +113,7 @@ async def test_an_unread_answer_of_any_length_is_cut_off_without_an_error_in_the
 
 
 async def received(client: socket.socket) -> int:
-    """Return the number of bytes that *client* still receives, until 2 s have passed or the end."""
+    """Return the number of bytes that *client* receives until the server closes, or for 2 s."""
     count = 0
     with suppress(ConnectionError, TimeoutError):
         async with asyncio.timeout(2.0):

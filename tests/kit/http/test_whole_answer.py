@@ -179,6 +179,6 @@ class LeavesIt:
 async def test_a_client_that_leaves_before_the_answer_causes_no_log_record(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """The application learns that a connection has closed before the protocol does."""
+    """The application sees the closed connection before the server's protocol does."""
     assert await writes(LeavesIt(), GET) == []
     assert [record.message for record in caplog.records] == []
