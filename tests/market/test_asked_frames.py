@@ -36,7 +36,7 @@ def bars(trades: Sequence[Trade], width_s: int) -> list[Bar]:
 
 
 def begun(kept: Sequence[Trade], dropped_until: int = 0) -> Frames:
-    """Return frames begun from candles of *kept* since *dropped_until*, and its newest trades."""
+    """Return frames begun from candles of *kept* since *dropped_until*, and from its last swaps."""
     frames = Frames()
     rows = {Timeframe.M15: bars(kept, 900), Timeframe.H1: bars(kept, 3_600)}
     shown = {name: [bar for bar in of if bar.bucket >= dropped_until] for name, of in rows.items()}

@@ -119,7 +119,7 @@ def test_swaps_without_a_signer_make_no_crowd() -> None:
 def test_a_span_has_a_maximum_of_traders_and_is_marked_as_capped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Traders above the maximum count only in swaps and flow, and not among the largest traders."""
+    """Traders above the maximum count in the sums of swaps and volume, but not as traders."""
     monkeypatch.setattr(crowd_book, "TRADERS_MAX", 20)
     swaps = [(BEGIN + n // 200, swap(f"t{n % 50}", 10, is_buy=n % 50 < 25)) for n in range(400)]
 

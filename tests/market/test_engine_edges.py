@@ -1,4 +1,4 @@
-"""The engine in rare cases: an extreme that leaves, one candle, volume without a price."""
+"""Rare cases of the engine: a window's highest price expires, one candle, volume without price."""
 
 from typing import Final
 
@@ -61,7 +61,7 @@ def test_swings_are_right_if_an_extreme_leaves_with_each_candle(count: int, step
 @pytest.mark.parametrize("at", [0, 1, 50, 98])
 @pytest.mark.parametrize("is_high", [True, False])
 def test_the_next_extreme_is_found_at_any_place_of_the_ring(at: int, is_high: bool) -> None:  # noqa: FBT001
-    """The candle with the extreme leaves the window; each case has the next one elsewhere."""
+    """The candle with the extreme price leaves the window; *at* varies where the next one is."""
     trades = []
     for minute in range(102 + at):
         shift = {0: 300.0, 99 + at: 100.0}.get(minute, 0.0)

@@ -256,7 +256,7 @@ def test_ichimoku_agrees_with_talipp(bars: Bars, conversion: int, base: int, spa
 
 
 def test_the_cloud_is_as_far_ahead_as_its_description_says() -> None:
-    """TradingView does the same: it counts the current candle as the first of `base` candles."""
+    """As on TradingView, the current candle counts as the first of the `base` candles."""
     found = read("ichimoku(9,26,52)").of(SERIES["jumping"])
     ahead = 26 - 1
     near(found[ahead:, 2], found[:-ahead, :2].mean(axis=1))

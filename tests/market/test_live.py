@@ -29,7 +29,7 @@ def priced(mint: Mint, index: int, rng: random.Random) -> PricedSwap:
 
 
 def stood(time: int, rng: random.Random) -> bytes:
-    """Return a random standing of pools after a slot at *time*, packed."""
+    """Return random price pools after a slot at *time*, as the log stores them."""
     offers = [
         Offer(f"pool {rng.randrange(3)}", f"{n}", 1.0, 0.01, 5, rng.randrange(10**12), UnixS(at))
         for n, at in enumerate((time - 900, time - 60, time))
@@ -338,7 +338,7 @@ def test_a_report_is_made_once_per_second_and_swap() -> None:
 
 
 def test_a_tag_changes_only_if_more_than_the_time_has_changed() -> None:
-    """The tag is the same in every process, whenever the process loaded the mint."""
+    """The ETag is the same in every process, whenever the process loaded the mint."""
     log = log_of()
     log.append(20, START + 90_000)
     market = market_of(log)

@@ -213,9 +213,9 @@ def test_an_earlier_price_pool_has_liquidity_only_once_a_swap_shows_it() -> None
 def of_hour(moments: Sequence[tuple[int, int, bool]], now_s: int) -> Fraction:
     """Return the share of rejected volume in the hour up to *now_s*, exactly.
 
-    moments   the time, the volume and whether it set the price, of each swap
+    The previous clock hour counts in proportion to its minutes in that hour.
 
-    Volume of the clock hour before counts in proportion to its minutes in that hour.
+    moments   for each swap, its time, its volume, and whether it set the price
     """
     newest = max((at for at, _, _ in moments), default=0) // HOUR_S
     total = {True: Fraction(0), False: Fraction(0)}

@@ -136,7 +136,7 @@ def test_the_prices_of_real_launches_are_followed() -> None:
 def test_the_rule_of_decision_18_fails_in_these_markets(
     name: str, markets: dict[str, Made]
 ) -> None:
-    """So these markets are hard enough to distinguish good rules from bad ones."""
+    """A control: an earlier rule of prices fails here, so the markets can show a bad rule."""
     make: Callable[[], FirstVolume] = FirstVolume
     scenario = markets[name](1)
     assert judge(make(), scenario.trades, since_s=scenario.since_s).off_s > 300

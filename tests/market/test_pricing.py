@@ -138,7 +138,7 @@ def test_unknown_decimals_set_no_price() -> None:
 
 
 def test_a_trader_on_both_sides_of_a_transaction_adds_no_volume() -> None:
-    """Both sides in one transaction add no pressure, but their prices are valid (decision 6)."""
+    """The volume of a trader who both buys and sells counts for nothing; the prices are valid."""
     both = [
         swap(TOKEN, WSOL, base_amount=10**9, quote_amount=10**9, inner=0, signer="a"),
         swap(TOKEN, USDC, base_amount=10**9, quote_amount=10**8, inner=1, is_buy=False, signer="a"),
@@ -331,7 +331,7 @@ def real_swaps(shared_data: Path) -> list[tuple[dict[str, str], Swap, int]]:
 
 
 def test_real_sol_prices_agree_with_the_prices_of_their_months(shared_data: Path) -> None:
-    """The expected prices are from notes on the recorded swaps, for swaps of at least 0.05 SOL."""
+    """Prices by month are those in notes on the recorded swaps, of at least 0.05 SOL each."""
     found: dict[str, list[float]] = {}
     for _, made, time in real_swaps(shared_data):
         for one in sol_usd_samples([made]):
@@ -348,7 +348,7 @@ def test_real_sol_prices_agree_with_the_prices_of_their_months(shared_data: Path
 def test_real_swaps_of_a_mint_with_one_pool_all_set_the_price(
     shared_data: Path,
 ) -> None:
-    """The swaps, in order of time in one log, are priced as if no rule could reject a price."""
+    """All swaps are in one log; where a mint has one pool, the rules must reject no price."""
     pools, now, alone = Standings(), 0, 0
     rows = sorted(real_swaps(shared_data), key=lambda r: r[2] or 0)
     traded: dict[str, set[str]] = {}

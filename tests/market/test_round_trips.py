@@ -92,7 +92,7 @@ def test_a_round_trip_in_a_pool_sets_no_price() -> None:
 
 
 def test_a_round_trip_does_not_change_the_price_of_its_pool() -> None:
-    """So the next honest trade, in another pool of the same mint, sets the price."""
+    """Afterwards, an honest trade in another pool of the mint sets the price."""
     standings = begun("honest", "second")
     then(standings, leg(10.0, signer="x"), leg(9.9, signer="x", is_buy=False, inner=1))
     assert pool_prices(standings) == {"honest": 2.0, "second": 2.0}

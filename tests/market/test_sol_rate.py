@@ -53,7 +53,7 @@ MANY: Final = 10**9  # US dollars: a hundred times the deepest pool
 def test_one_pool_moves_the_rate_by_at_most_a_thousandth(  # noqa: PLR0913 - what one may choose
     usd: float, sol: float, depth: int, signers: int, since_s: int, *, has_standing: bool
 ) -> None:
-    """With any reserves, signers and time, the pool has at most a third of the votes."""
+    """The limit holds for any reserves, signers and time: a pool has at most 1/3 of the votes."""
     market = SolMarket(has_standing=has_standing)
     for second in range(70):
         own = [
@@ -110,7 +110,7 @@ def test_one_transaction_moves_the_rate_by_at_most_a_thousandth(
 
 
 def test_a_move_of_the_market_is_followed_in_the_second_slot() -> None:
-    """By then, two signers have traded at the new price in each pool."""
+    """By the second slot, two signers have traded at the new price in each pool."""
     market = SolMarket()
     for second in range(70):
         market.slot(NOW + second, market.honest())
@@ -170,7 +170,7 @@ def pushed(dollars: float, to: float) -> float:
 def test_a_push_of_honest_pools_moves_the_rate_only_with_half_of_the_votes(
     pools: Sequence[str], *, is_moved: bool
 ) -> None:
-    """By calculation: the first pool is reduced to 7 of 21 parts of the votes.
+    """The first pool alone is over a third of all; it is reduced to 7 of 21 parts of the votes.
 
     With 0.5 % more dollars, the price in a pool is 1 % higher.  Three signers have to trade there,
     each as the last in a slot, without other trades in between.
@@ -210,7 +210,7 @@ def test_the_rate_returns_with_the_next_trades_of_others() -> None:
 
 
 def test_three_transactions_of_one_slot_are_one_vote() -> None:
-    """One bundle can contain transactions of three signers in all pools."""
+    """A bundle can put transactions of three signers into one slot, in all pools."""
     market = SolMarket()
     for second in range(70):
         market.slot(NOW + second, market.honest())

@@ -81,7 +81,7 @@ def shown(rows: Iterable[tuple[int, PricedSwap]]) -> list[float | None]:
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(st.data())
 def test_a_pool_that_holds_little_moves_no_price(data: st.DataObject) -> None:
-    """The log of the honest pool is the same without that pool, which never sets a price."""
+    """The honest pool's prices are the same with and without the small pools, which set none."""
     honest, time, usd = [], START, 2.0
     for number in range(data.draw(st.integers(10, 60))):
         time += data.draw(st.integers(1, 600))
@@ -134,7 +134,7 @@ def test_liquidity_of_a_moment_moves_no_price() -> None:
 
 
 def test_a_pool_of_an_unlisted_program_sets_no_price() -> None:
-    """One vault may appear as the reserve of any number of such pools."""
+    """For an unlisted program, one vault may be shown as the reserve of many pools."""
     honest = steady(400)
     own = [
         (at, one._replace(recognised_by=RecognisedBy.TRANSFERS))
@@ -253,7 +253,7 @@ def test_rows_of_the_log_are_decided_again_with_the_same_result() -> None:
 
 
 def test_a_price_pool_of_decision_18_still_sets_the_price() -> None:
-    """Bytes of the older log are read; the pool counts as deep until a swap shows its reserves."""
+    """In this older format, a pool counts as deep until a swap shows its reserves."""
     old = msgspec.msgpack.encode(["honest", 2.0, START, 1.5, START - 9_000, 7, None, 0, True])
     kept = unpack(old)
     assert kept == before_standing(

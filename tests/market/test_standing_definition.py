@@ -1,6 +1,6 @@
 """The rule of prices agrees with its definition, computed from all swaps of a mint.
 
-`defined` keeps no state: the weight of a pool comes from the list of its swaps (decision 114).
+`defined` keeps no state: the weight of a pool comes from the list of its swaps.
 """
 
 from collections.abc import Mapping, Sequence
@@ -48,11 +48,11 @@ def least(swaps: Sequence[Offer], windows: int) -> int:
 
 
 def shown(swaps: Sequence[Offer]) -> int | None:
-    """Return the depth that the moves of a pool show; None before the first move.
+    """Return the depth of a pool as its price moves show it; None before the first move.
 
-    A move is at least 5 %, and two swaps in a row show it.  Both swaps, and the swap before the
-    move, are purchases, or all are sales.  If purchases got cheaper, or sales better paid, prices
-    of the other side must have moved in the same direction.
+    A move is at least 5 %, and two swaps in a row show it.  These two, and the swap before them,
+    are all purchases or all sales.  If purchases became cheaper, or sales better paid, prices of
+    the other side must have moved in the same direction.
     """
     at_its_price = taken(swaps)
     origin, last, flow, depth = swaps[0], swaps[0], 0, None
@@ -97,7 +97,7 @@ def pause_s(swaps: Sequence[Offer]) -> Fraction:
 
 
 def lull_s(swaps: Sequence[Offer]) -> Fraction:
-    """Return the mean pause, weighted by length, over ten minutes or over the pool's age."""
+    """Return a pool's mean pause between swaps, in which newer and longer pauses weigh more."""
     lull, kept = Fraction(), Fraction(1)
     for at in range(len(swaps) - 1, 0, -1):
         gap_s = swaps[at].time - swaps[at - 1].time
@@ -109,7 +109,7 @@ def lull_s(swaps: Sequence[Offer]) -> Fraction:
 
 
 def depth_of(swaps: Sequence[Offer]) -> Fraction:
-    """Return the depth of a pool, not reduced if the pool is silent."""
+    """Return the depth of a pool, without the reduction for pools that are silent."""
     stands, moved = least(swaps, windows=2), shown(swaps)
     return Fraction(stands if moved is None else min(stands, moved))
 
@@ -126,7 +126,7 @@ def is_quiet(swaps: Sequence[Offer], now: int) -> bool:
 
 
 def silent_of(pools: Mapping[str, Sequence[Offer]], now: int) -> set[str]:
-    """Return the quiet pools, except those that only pools which are too young would replace."""
+    """Return the quiet pools, without those whose only deeper rivals are too young."""
     quiet = {name for name, its in pools.items() if is_quiet(its, now)}
     silent = set()
     for name in quiet:
@@ -154,7 +154,7 @@ def is_more(one: Fraction, other: Fraction) -> bool:
 
 
 def left_s(swaps: Sequence[Offer]) -> Fraction:
-    """Return the seconds after which a silent pool is abandoned: 100 pauses, an hour to a day."""
+    """Return the seconds until a silent pool is abandoned: 100 mean pauses, from 1 h to 24 h."""
     return max(Fraction(3_600), min(Fraction(86_400), 100 * pause_s(swaps)))
 
 
@@ -223,9 +223,10 @@ def against(trading: Weights, silent: Weights, others: Weights) -> Fraction:
 def weights_of(
     pools: Mapping[str, Sequence[Offer]], now: int
 ) -> tuple[dict[str, Fraction], dict[str, Fraction]]:
-    """Return the weights of the trading pools that count, and of silent pools as if they traded.
+    """Return the weights of the trading pools, and those of silent pools as if they traded.
 
-    If all weights are 0, only the first pool that is not abandoned counts.
+    Only pools that count are in the first result.  If all weights are 0, that is the first pool
+    that is not abandoned.
     """
     silent = silent_of(pools, now)
     ages = [stood_s(its) for name, its in pools.items() if name not in silent]

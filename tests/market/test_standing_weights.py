@@ -78,7 +78,7 @@ def test_a_pool_of_one_signer_weighs_a_third() -> None:
 
 
 def test_liquidity_of_less_than_a_window_does_not_count() -> None:
-    """The liquidity comes in the first second of a window and leaves in the last second."""
+    """The pool is deep from the first to the last second of one window."""
     honest = trades("honest", range(1_500))
     own = trades("own", range(1_200), usd=3.0, depth=10.0)
     flash = trades("own", range(1_200, 1_200 + WINDOW_S), usd=3.0, depth=10**9)
@@ -99,7 +99,7 @@ def test_pools_of_less_than_an_eighth_do_not_change_the_median() -> None:
 
 
 def test_liquidity_of_two_seconds_in_two_windows_does_not_count() -> None:
-    """Swaps a second apart can be in two windows; the swap before them left ten dollars."""
+    """The two seconds are the end of one window and the start of the next."""
     honest = trades("honest", range(1_500))
     own = trades("own", range(0, 1_200, 7), usd=3.0, depth=10.0)
     end = 1_200 + WINDOW_S
@@ -111,7 +111,7 @@ def test_liquidity_of_two_seconds_in_two_windows_does_not_count() -> None:
 
 
 def test_a_pool_that_seldom_trades_has_its_full_age() -> None:
-    """Otherwise a younger pool with less money would outweigh it in the first hours of a log."""
+    """Otherwise a younger pool with less money would outweigh it when the log is young."""
     honest = trades("honest", range(0, 2_401, 600))
     new = trades("new", range(2_100, 2_700), usd=3.0, depth=0.2 * DEPTH)
     less = trades("new", range(2_100, 2_700), usd=3.0, depth=0.12 * DEPTH)
@@ -121,7 +121,7 @@ def test_a_pool_that_seldom_trades_has_its_full_age() -> None:
 
 
 def test_fees_between_purchases_and_sales_are_no_move() -> None:
-    """In a pool with a fee of 5 % and trades of ten dollars, the whole reserve counts."""
+    """The pool has a fee of 5 % and trades of ten dollars; all of its reserve counts as depth."""
     both = [
         replace(
             one,
@@ -158,7 +158,7 @@ def test_a_fee_that_falls_is_no_move(part: str, falls: bool) -> None:  # noqa: F
 
 
 def test_a_price_that_both_sides_follow_is_a_move() -> None:
-    """Trades of ten dollars halve the price: the pool holds almost nothing."""
+    """Purchases and sales of ten dollars each halve the price: the pool holds almost nothing."""
     moved = [
         replace(
             offered("moved", 10 * number, usd=2.0 * 0.99**number * (1.01 if is_buy else 0.99)),
@@ -192,7 +192,7 @@ def test_a_pool_that_is_left_loses_weight_over_time() -> None:
 def test_liquidity_moved_between_pools_does_not_outweigh_a_silent_pool() -> None:
     """Seven pools hold the same money in turn, a second each, so it looks like seven times as much.
 
-    A small pool does not make a silent pool much heavier.
+    Small new pools besides do not make the silent pool outweigh a new pool.
     """
     honest = trades("honest", range(0, 600, 2))
 
@@ -303,7 +303,7 @@ def test_liquidity_of_a_second_does_not_displace_the_price_pool() -> None:
 
 
 def test_liquidity_of_a_moment_displaces_none_of_several_price_pools() -> None:
-    """The price pools may be less deep than the new pools, which all show the same money."""
+    """Many new pools appear at once, each deeper than the four price pools."""
     others = [trades(f"honest {n}", range(n % 2, 700, 2), depth=DEPTH / 4) for n in range(4)]
     flash = [trades(f"flash {n}", [700], usd=3.0, depth=DEPTH) for n in range(2 * POOLS_MAX)]
     standing, when = after(*others, *flash)
@@ -313,7 +313,7 @@ def test_liquidity_of_a_moment_displaces_none_of_several_price_pools() -> None:
 
 
 def test_younger_pools_displace_at_most_one_older_pool_and_set_no_price() -> None:
-    """Six new pools, begun in turn, show the same money; each is deeper than an older pool."""
+    """Six new pools, begun in turn, share the same money; each is deeper than an older pool."""
     others = [trades(f"honest {n}", range(n, 3_000, 20), depth=DEPTH / 16) for n in range(16)]
     own = [
         trades(f"own {n}", range(1_500 + 100 * n, 3_000, 3), usd=3.0, depth=DEPTH / 12)
@@ -339,7 +339,7 @@ def test_the_standing_begins_again_with_a_new_pool_after_a_silent_hour() -> None
 
 
 def test_a_sample_of_the_rate_may_be_further_off_than_a_swap_that_sets_a_price() -> None:
-    """A log that begins later weights pools differently, but must take the same samples."""
+    """Logs that begin at different times weigh pools differently, but must take equal samples."""
     pools = Standings()
     pools.begin(Slot(1))
     for offer in trades("honest", range(0, 100, 2), usd=150.0):

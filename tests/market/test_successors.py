@@ -122,7 +122,7 @@ def test_a_migration_without_a_rate_is_logged_and_not_counted_as_unpriced() -> N
 
 
 def test_the_first_swap_of_a_pool_without_a_migration_sets_no_price() -> None:
-    """This shows that the migrations in the other tests have an effect."""
+    """A control: in the other tests, the migration lets the first swap set the price."""
     market = Market()
     market.curve(300, stranger=4_000.0)
 
@@ -164,7 +164,7 @@ def test_only_the_first_migration_of_a_curve_counts() -> None:
 
 
 def test_a_new_pool_does_not_inherit_the_small_depth_shown_on_its_curve() -> None:
-    """A few dollars move the curve by a tenth, so that a stranger with 4,000 USD outweighs it.
+    """Trades move the curve by a tenth, so its depth seems below a stranger's 4,000 USD.
 
     The new pool holds 17,000 USD, and no trade has shown less.
     """
@@ -249,7 +249,7 @@ def test_a_migration_is_decided_in_the_same_way_from_the_log() -> None:
 
 
 def test_a_migration_is_not_shown_as_a_swap() -> None:
-    """The log row of a migration has no detail, and gets none from the swap in the same slot."""
+    """The migration's row has no details, and must not get those of the swap in its slot."""
     market = Market()
     market.curve(10)
     rows = market.slot(leaves("curve", "pool"), trade("pool", 1.2, at=1))

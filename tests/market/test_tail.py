@@ -219,7 +219,7 @@ def test_samples_are_kept_in_the_header() -> None:
 
 
 def test_the_newest_1024_dead_blocks_are_known_after_finality() -> None:
-    """An older dead block contradicts finality, like a block that the log never had."""
+    """A block on an older dead block is an error, like one on a block that the log never had."""
     forks = [block(9, A, fork=f"-{number}") for number in range(1_025)]
     all_known = tail_of(A, *forks[1:], B, C, finalized=4)
     one_more = tail_of(A, *forks, B, C, finalized=4)

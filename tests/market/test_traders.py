@@ -1,4 +1,4 @@
-"""Sums, concentration and gains of traders agree with a slow reading of the same swaps."""
+"""Sums, concentration and gains of traders agree with a slow computation from the same swaps."""
 
 from collections.abc import Sequence
 from fractions import Fraction

@@ -42,7 +42,7 @@ def logged(number: int, line: Line) -> LoggedSwap:
 
 
 def sandwiched(lines: list[Line]) -> int:
-    """Return the flow of the outer swaps of sandwiches, found in all triples of each slot."""
+    """Return the total volume of both outer swaps of each sandwich, found by trying all triples."""
     slots = groupby(lines, lambda line: line[0])
     return sum(sandwiched_in_slot(list(of)) for _, of in slots)
 
@@ -61,7 +61,7 @@ def sandwiched_in_slot(lines: list[Line]) -> int:
 
 
 def expect_facts(lines: list[Line]) -> None:
-    """Assert that the facts of *lines*, oldest first, agree with a slow reading."""
+    """Assert that the facts of *lines*, oldest first, agree with a slow computation."""
     newest_first = [logged(n, line) for n, line in enumerate(lines)][::-1]
     known = [line for line in lines if line[1]]
     total = sum(line[3] for line in known)

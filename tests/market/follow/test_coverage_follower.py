@@ -28,7 +28,7 @@ SINCE = UnixS(1_800_000_000)
 
 
 class FakeCoverage:
-    """Coverage that the test sets; if *rows* is None, nothing has been counted yet."""
+    """A reader of coverage with fixed *rows*; None: nothing has been counted yet."""
 
     def __init__(self, *rows: ProgramHour, missed: Mapping[Mint, MintCoverage] = {}) -> None:
         self.rows: tuple[ProgramHour, ...] | None = rows
@@ -47,7 +47,6 @@ class FakeCoverage:
         return Coverage(SINCE, until, self.rows, 9, skipped_slots=3, missing_slots=0)
 
     async def missed_mints(self) -> MissedMints:
-        """Return the coverage of each mint with missed calls."""
         return MissedMints(self.missed, is_whole=True)
 
     async def not_read(self, limit: int) -> Sequence[NotRead]:
@@ -61,7 +60,7 @@ def row(outcome: str, calls: int, volume: int = 0, program: str = "a") -> Progra
 
 
 def traded() -> tuple[LiveMarket, FakeLog]:
-    """Return a market in memory in which both mints have traded, and its log."""
+    """Return a market in memory in which A and B have traded for twelve minutes, and its log."""
     log, market = FakeLog(), LiveMarket(2)
     for mint in (A, B):
         log.track(mint)

@@ -155,7 +155,7 @@ async def test_swaps_that_arrive_during_a_load_are_in_the_report(
     log: FakeLog,
     follows_first: bool,  # noqa: FBT001  a parameter of the test
 ) -> None:
-    """Events after the loaded snapshot are applied before the load ends, or after it."""
+    """The follower applies them before the load ends, or after it."""
     reports = follower(log)
     await reports.catch_up()
 

@@ -1,4 +1,4 @@
-"""Closed parts of a list in files, and states of a list that are read late."""
+"""Averages of closed candles in files: states that are read late have their original values."""
 
 from pathlib import Path
 from random import Random
@@ -143,7 +143,7 @@ def test_prices_of_rows_are_found(rows: list[int]) -> None:
 
 
 class Twin:
-    """One of two sets of columns with the same trades, and the states that `show` returned."""
+    """Columns of averages, and the states that `show` returned; two twins get the same trades."""
 
     def __init__(self, keep: ListMemory = IN_MEMORY) -> None:
         self.columns = AverageColumns(ROWS, keep.records)
@@ -171,7 +171,7 @@ def values(state: Averages) -> dict[str, bytes]:
 
 
 def test_a_state_that_is_read_late_has_its_original_values(tmp_path: Path) -> None:
-    """The candles of the late twin are in files, whose memory is released after each step."""
+    """Averages in files, compared at the end, equal averages in memory, copied at once."""
     random = Random(95)
     files = ListFiles(tmp_path, rows_min=1, maps=True)
     late, early = Twin(files), Twin()

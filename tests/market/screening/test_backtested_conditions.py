@@ -109,7 +109,7 @@ def run_backtest(  # noqa: PLR0913 - one argument for each setting
 
 @cache
 def looks(*, has_open: bool = False) -> list[tuple[int, float, Values]]:
-    """Return the end, the close and all values of each closed m5 candle, as known at its end."""
+    """Return the end, the close and all values at that end, for each closed m5 candle."""
     found: list[tuple[int, float, Values]] = []
     for candle in definitions.candles(trades(), 300):
         end = candle.start + 300
@@ -257,7 +257,7 @@ def test_later_trades_change_no_earlier_firing(seed: int, *, has_open: bool) -> 
 
 
 def test_open_candles_of_a_cut_past_are_exact_or_unknown() -> None:
-    """The averages continue from the end of the fifth hour; the sixth hour lacks its beginning."""
+    """Candles begin in the sixth hour; averages are continued from the end of the fifth."""
     hours = past_of(trades(), 3_600).series
     narrow = past_of(trades(), 300).series.candles
     begins = np.array([each.bucket for each in narrow])

@@ -82,7 +82,7 @@ def shown(report: TokenReport) -> Values:
 
 
 def by_age(engine: Engine, n: int, own: Own) -> list[Values]:
-    """Return the values of the report after each of the newest candles, the open one first."""
+    """Return the report's values after each of the last AGES + 1 candles, the newest first."""
     width_s = WIDTH_S[M5]
     buckets = sorted({at // width_s for at, _ in own}, reverse=True)[: AGES + 1]
     found = []
@@ -171,7 +171,7 @@ def expect_values_by_age(listed: ListedTokens, values: dict[str, list[Values]]) 
 
 
 def test_candles_from_before_the_load_are_unknown_if_they_were_not_loaded() -> None:
-    """Only candles that have closed since the load are known."""
+    """A list that begins 700 s before NOW knows only the prices of candles closed since then."""
     own = traded(23)
     tokens = followed([own], UnixS(NOW - 700), is_recent=False)
     listed = tokens.listed()

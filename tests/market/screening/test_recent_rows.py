@@ -32,7 +32,7 @@ def test_records_grow_in_few_steps_to_at_most_twice_the_rows() -> None:
 
 
 def test_every_byte_of_rows_that_were_added_is_set() -> None:
-    """A snapshot stores the bytes of rows, with the padding between their fields."""
+    """Snapshots store the rows' bytes, so even the padding between fields must be initialized."""
     columns = ListColumns(UnixS(0))
     for count in range(len(columns.rows) + 1, ROWS, CHUNK):
         used = np.full((count, ROW.itemsize), 0x55, np.uint8)  # its memory may be used again below

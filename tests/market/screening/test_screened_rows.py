@@ -82,7 +82,7 @@ def market() -> Screened:
 
 
 def test_each_number_of_a_candle_equals_the_number_in_the_report() -> None:
-    """Both numbers are equal to the last bit, although the list has no single swaps."""
+    """The list keeps only candles; the report reads all swaps.  The numbers are exactly equal."""
     listed, values, swaps = market()
     engine = Engine(1)
     compared = 0
