@@ -82,7 +82,7 @@ def test_a_payer_without_a_sale_today_is_refused_at_two_pending_payments(
 def test_an_address_is_refused_beyond_its_limits(
     did: dict[str, Any], found: RefusalReason | None
 ) -> None:
-    """Many payers may send from one client address, new payers among them."""
+    """The limits leave room for many payers, also new ones, who share a client address."""
     assert excess(replace(NEW, **did), is_address=True) is found
 
 

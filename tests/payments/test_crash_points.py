@@ -422,7 +422,7 @@ def make_facilitator(build: Build, world: World) -> Any:
 
 @dataclass
 class Run:
-    """One schedule: the state after the choices made so far, and the coroutines that are alive."""
+    """One order of steps: the state after the steps so far, and the coroutines still running."""
 
     build: Build
     world: World

@@ -93,7 +93,7 @@ def test_a_quote_is_verified_by_resource_kind_if_the_resource_is_unknown(
 
 
 def test_quotes_from_before_resource_kinds_are_still_valid() -> None:
-    """Payments with such quotes stay on chain for ever."""
+    """The chain keeps payments for ever, also those with quotes of the older form."""
     head = b"\x01" + (NOW // 1000 + VALID_S).to_bytes(4) + b"12345678"
     bound = ["/v1/a", 2_500, TERMS.network, TERMS.asset, TERMS.pay_to]
     written = head + json.dumps(bound, separators=(",", ":")).encode()

@@ -1,4 +1,4 @@
-"""Laws of the state machine of a payment."""
+"""Rules for the state of a payment that hold for every history of evidence from the chain."""
 
 from dataclasses import replace
 from typing import Final

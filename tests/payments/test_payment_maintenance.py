@@ -1,4 +1,4 @@
-"""Background tasks of the api: exhausted fees, failing nodes, unreadable payments."""
+"""Background tasks of the api process when fees run out, nodes fail, or payments are unreadable."""
 
 import asyncio
 from collections.abc import AsyncIterator

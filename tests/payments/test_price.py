@@ -124,10 +124,10 @@ def test_a_trade_of_24_hours_ago_still_sets_a_price() -> None:
 def test_a_manipulated_last_minute_raises_the_price_by_at_most_4_percent(
     closes: list[float], within: float, beyond: float
 ) -> None:
-    """One minute is a thirtieth of the long average, with which the short average must agree.
+    """A price is accepted only if its short average is at most 5 % above that of 30 minutes.
 
-    The volume of the last minute makes its close the short average.  *highest* is the close that
-    exceeds the long average, to which this close contributes, by 5 %.
+    The last minute has so much volume that its close is the short average.  `highest` is the close
+    at the limit of 5 %; it contributes to the long average, too.
     """
     before = [ago(31 - place, close) for place, close in enumerate(closes)]
     of_29_minutes = sum(closes[1:])

@@ -83,7 +83,7 @@ def test_only_the_newest_blockhashes_are_remembered() -> None:
 def test_an_offered_blockhash_has_four_fifths_of_its_life_left(
     slot_s: float, answers: list[tuple[float, int, bool]], after_s: float
 ) -> None:
-    """Nodes are up to 60 blocks behind or stand still; the chain goes on at its pace.
+    """The nodes that answer are up to 60 blocks behind or stand still, while the chain goes on.
 
     A lagging node cannot be recognised without another source, so the bounds allow for
     its lag, and for nothing else.

@@ -1,4 +1,4 @@
-"""Of several sets of secrets, one signs at a time; signatures by some others are accepted."""
+"""The newest set of secrets whose time has come signs; signatures by some others are accepted."""
 
 from hashlib import sha256
 

@@ -272,7 +272,7 @@ async def test_a_hanging_broadcast_shortens_the_waits_that_follow(world: World) 
 async def test_an_answer_waits_a_minute_and_looks_often_after_the_blockhash_life(
     world: World, slot_s: float, alive_s: float, last_s: float
 ) -> None:
-    """After at most a minute the client gets the answer that the payment is pending."""
+    """There are few looks at the chain in the *alive_s* s of the blockhash, and more after them."""
     world.slot_s, world.chain.lost = slot_s, 10**9
 
     assert isinstance(await world.buy(world.quoted()), Unresolved)
@@ -662,7 +662,10 @@ PARTS: Final[dict[str, Any]] = {
 
 
 def envelope(**changes: Any) -> Envelope:
-    """Return a payment with only the first `count` instructions of the official client."""
+    """Return a payment with the first *count* instructions (default 4) of the official client.
+
+    Other *changes* are those of a `Recipe`.
+    """
     count = changes.pop("count", 4)
     recipe = Recipe(amount=7, memo=b"memo", **changes)
     opened = open_envelope(recipe.build(recipe.instructions()[:count]))
@@ -818,7 +821,7 @@ async def test_a_payment_stays_pending_if_the_store_cannot_save_its_outcome(worl
 
 
 class StrictStore(MemoryPaymentStore):
-    """A store whose books refuse every outcome."""
+    """A store that fails at each outcome, because a balance would be negative."""
 
     @override
     async def resolve(self, *_: object, now: UnixMs, **__: object) -> Payment:

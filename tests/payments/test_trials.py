@@ -32,7 +32,7 @@ class Book:
 
 
 class Door:
-    """The limits of trials, with a clock and earlier buyers that a test sets; counts refusals."""
+    """Limits of failed payments per network, with a clock and earlier buyers that a test sets."""
 
     def __init__(self, per_minute: int = PER_MINUTE) -> None:
         self.clock = ManualClock(UnixMs(1_700_000_000_000))

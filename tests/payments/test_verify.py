@@ -1,4 +1,4 @@
-"""The strict check: every deviation has its reason, and no bytes cause another error."""
+"""Strict verification: each deviation has its refusal reason, and no bytes cause another error."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -431,7 +431,7 @@ def test_a_fee_at_the_exact_cap_is_accepted() -> None:
 
 
 def test_the_corpus_has_every_reason_that_is_found_without_the_chain() -> None:
-    """Only reasons that need the chain, the store or the header are missing in the corpus."""
+    """Missing are only the refusal reasons that need the chain, the store or a header."""
     beyond = {
         RefusalReason.NO_MATCHING_REQUIREMENT,
         RefusalReason.DEMO,
@@ -531,7 +531,6 @@ def test_no_mutation_of_the_signed_bytes_is_accepted(
 def test_a_signed_mutation_is_accepted_only_with_the_requested_transfer(
     edits: list[tuple[int, str, int]],
 ) -> None:
-    """The payer may sign any message; only the requested payment is accepted."""
     message = mutate(WHOLE[1 + 128 :], edits)
     signature = bytes(PAYER.sign_message(message))
     checked = check(b"\x02" + bytes(64) + signature + message)

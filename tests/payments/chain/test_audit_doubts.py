@@ -82,7 +82,7 @@ async def test_a_sale_is_doubted_only_after_five_minutes(world: World) -> None:
 
 
 async def lost_and_hidden(world: World) -> None:
-    """Delete the row of a landed payment, change the pepper, and hide the payment from an audit."""
+    """Lose the row of a landed payment and its pepper, after an audit that did not see it."""
     await bought(world)
     forget_everything(world)
     world.seconds(60)

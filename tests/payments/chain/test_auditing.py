@@ -320,7 +320,7 @@ async def test_a_long_history_is_compared_over_many_audits(
 async def test_an_audit_at_a_start_skips_the_full_walk_if_one_ended_within_a_day(
     world: World,
 ) -> None:
-    """The cost of a start does not grow with the age of the service."""
+    """Otherwise, starts would take longer the older the service is."""
     await buy(world.facilitator(), world.pay(world.facilitator().require(RESOURCE, AMOUNT)))
     world.seconds(180)
     assert await world.audit(is_start=True) == []

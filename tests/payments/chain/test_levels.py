@@ -303,7 +303,7 @@ async def test_a_blockhash_is_refused_only_after_it_has_expired(  # noqa: PLR091
     follows: bool,
     offered: bool,
 ) -> None:
-    """The rule holds if the slot of ingest is known, or if nodes lag by at most AHEAD_SLOTS."""
+    """This holds if the slot of ingest is known, or if nodes lag by at most AHEAD_SLOTS."""
     chain = Chain(slot_s, finality_s, skipped)
     nodes = [Node(chain, lag, stands=stands, forgets=forgets) for lag in lags]
     scene = Scene(chain, nodes, followed=START if follows else 0)

@@ -508,7 +508,7 @@ async def test_a_look_is_an_outage_only_if_every_transaction_fails() -> None:
 
 
 async def test_one_arrival_without_an_answer_does_not_hide_the_others() -> None:
-    """Anyone may send dust, and a node does not answer every request about it."""
+    """Anyone may send tiny payments, and a node may fail to answer a request about one."""
     node = Node(
         getTransaction=lambda params: (
             httpx.Response(429) if params[0] == SIGNATURE else transaction()

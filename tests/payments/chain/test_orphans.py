@@ -47,7 +47,7 @@ OTHER_PEPPER: Final = Secrets.derive(b"another".ljust(32))
 async def lost(
     world: World, resource: Resource = RESOURCE, *, final_s: int = FINAL_S
 ) -> tuple[Presented, Signature]:
-    """Buy with a key that the quote names, then delete every row, as a restore of an empty store.
+    """Buy with a quote for KEY, then delete every row, as if an empty store were restored.
 
     Return the payment and its signature.
     """
@@ -260,7 +260,7 @@ class CountingLog(FakeLog):
 
 
 def adopter_over(world: World, money: Money, log: CountingLog) -> Adopter:
-    """Return the adopter of the service, which reads the tracked mints from *log*."""
+    """Return the part that completes payments without rows; it reads mints from *log*."""
     known = [world.terms, world.usdc_terms]
     return adopter_of(world.chains[-1], known, money, log, world.clock)
 

@@ -211,7 +211,7 @@ async def test_a_payment_that_cannot_succeed_is_never_sent(world: World) -> None
 
 
 async def test_an_unknown_blockhash_is_refused_only_while_the_node_moves(world: World) -> None:
-    """A payment is refused only after the node has passed the slot at which the payment came."""
+    """The service's node may be behind the payer's node until its slot has moved on."""
     world.seconds(30)  # so that there are final blocks
     facilitator = world.facilitator()
     requirement = facilitator.require(RESOURCE, AMOUNT)
@@ -424,7 +424,7 @@ async def test_a_payment_seen_between_two_misses_is_not_frozen(world: World) -> 
 
 
 async def test_credits_frozen_by_the_error_of_a_blind_node_are_restored(world: World) -> None:
-    """The payment never vanished: an audit finds it in the treasury's history."""
+    """A node returned no status, as if the payment had vanished; an audit finds the payment."""
     facilitator = world.facilitator()
     payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
     await buy(facilitator, payment)
