@@ -196,7 +196,7 @@ def test_every_indicator_is_defined(document_fields: set[str]) -> None:
 
 @pytest.fixture
 async def document_fields(document: dict[str, Any]) -> set[str]:
-    """Return the names of the fields that are computed from candles."""
+    """Return the names of all response fields whose values are computed from candles."""
     schemas = document["components"]["schemas"]
     return {
         *schemas["TimeframeIndicators"]["properties"],

@@ -72,7 +72,7 @@ def test_a_mint_is_read_from_a_link_and_a_name_from_a_cashtag() -> None:
 
 
 def slow_near(one: str, other: str) -> bool:
-    """Return the same as `is_near`, by trying every possible typo of *one*."""
+    """Return whether *other* is *one* with at most one typo; it tries every possible typo."""
     signs = set(one + other)
     typos = {one}
     for place in range(len(one) + 1):

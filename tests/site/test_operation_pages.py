@@ -199,7 +199,10 @@ async def test_coverage_and_unlisted_programs_are_shown_by_day(
 
 
 def covered(hour: int, calls: Mapping[tuple[str, str], int], volume: int = 0) -> SlotCoverage:
-    """Return the coverage of a block in hour *hour*: *calls*, each of *volume* micro-USD."""
+    """Return the coverage of a block in hour *hour*.
+
+    calls    the number of calls by program and outcome, each of *volume* micro-USD
+    """
     return SlotCoverage(
         slot=Slot(hour), parent_slot=Slot(hour - 1), time=UnixS(hour * 3_600),
         calls={key: Tally(count, count, count * volume) for key, count in calls.items()}, missed={},

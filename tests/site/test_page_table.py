@@ -1,4 +1,4 @@
-"""Look-ups of routes: a path that has a route stays on this site; and forms of any content."""
+"""A path of a page leads to this site's route, and no form content causes an unexpected error."""
 
 import re
 from collections.abc import Iterator

@@ -167,7 +167,6 @@ async def test_the_page_shows_the_slot_of_the_running_market(tmp_path: Path) -> 
 
 
 async def test_late_data_is_reported_with_its_meaning(tmp_path: Path) -> None:
-    """The checks of this service pass at any age of the data; the page itself reports the age."""
     async with website(tmp_path, has_market=True) as site, Person(site) as person:
         newest = f"no block read since {utc_text(NOW)}"
         for age_s, begin, means in (

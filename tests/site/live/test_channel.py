@@ -36,7 +36,7 @@ class KeptOutlet:
 
 @dataclass
 class Counter:
-    """A source of news: the news of each view is *count*."""
+    """A source of news for open pages: the version of each view is *count*."""
 
     count: int = 0
     looks: int = 0

@@ -112,7 +112,7 @@ async def test_a_candle_is_sent_as_the_page_would_show_it(tmp_path: Path) -> Non
 
 
 async def test_indicators_of_every_chart_move_with_a_swap(tmp_path: Path) -> None:
-    """Levels move, too, also in timeframes on request; a page loaded then has the same numbers."""
+    """Fibonacci levels are updated too; a page that is loaded then shows the same numbers."""
     async with open_site(tmp_path) as (site, market), AsyncExitStack() as stack:
         readers = {
             frame: await stack.enter_async_context(page_at(site, SOL, f"tf={frame}"))

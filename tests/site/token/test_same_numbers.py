@@ -268,7 +268,7 @@ async def user_of(site: Website) -> UserId:
 
 
 async def alert_of(site: Website, user_id: UserId, name: str, level: float) -> None:
-    """Make an alert about the field *name* that has the same name and sends an e-mail."""
+    """Create an alert that sends an e-mail when the field *name* of BONE is above *level*."""
     rule = AlertRule(
         name=name,
         mint=BONE,
@@ -281,7 +281,7 @@ async def alert_of(site: Website, user_id: UserId, name: str, level: float) -> N
 
 
 async def update_at(reader: Reader, usd: float) -> Any:
-    """Return the whole report of a stream once its price is *usd*."""
+    """Read a live stream until the price of its report is *usd*; return this whole report."""
     report: Any = {}
     while not report or report["price"]["usd"] != usd:
         event = await reader.next()

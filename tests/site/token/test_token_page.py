@@ -105,7 +105,7 @@ async def test_power_over_holders_is_reported_as_a_risk(stranger: Person) -> Non
 
 
 async def test_a_scaled_amount_is_shown_beside_the_price(stranger: Person) -> None:
-    """An announced change of the scale is shown with its time."""
+    """The page also shows an announced change of the multiplier, with its time."""
     reported = words(await stranger.open(f"/token/{RISKY}"))
 
     assert "The price is for one unscaled token: wallets show 2.5 tokens for each." in reported

@@ -110,7 +110,7 @@ async def test_a_token_untracked_while_its_page_is_read_gets_the_untracked_page(
 async def test_a_token_that_is_untracked_during_a_view_has_no_stream_and_no_picture(
     site: Website, *, is_noticed: bool
 ) -> None:
-    """This holds even before the reports notice the change at the next slot."""
+    """*is_noticed*: a slot has come since, by which the reports know of the change."""
     market = site.token_market
     assert market is not None
     async with Person(site) as person:

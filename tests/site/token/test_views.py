@@ -38,7 +38,7 @@ async def balance(site: Website, email: str) -> int:
 
 
 async def sees(person: Person, mint: str, **query: str) -> bool:
-    """Return whether the page shows numbers; if not, it must show the reason."""
+    """Return whether the page shows a chart; otherwise it must say that the free views are used."""
     tail = "&".join(f"{name}={value}" for name, value in query.items())
     page = await person.open(f"/token/{mint}?{tail}")
     assert page.status_code == 200
