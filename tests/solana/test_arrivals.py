@@ -155,9 +155,9 @@ class LiveNode:
     async def late_s_of_blocks(
         self, count: int, *, in_flight: int = 10, with_: Wrap = lambda node, _clock: node
     ) -> dict[int, float]:
-        """Return by slot the seconds by which the poller delivers a block later than possible.
+        """Return by slot how many seconds later than possible the poller delivers each block.
 
-        The earliest possible time is that of the block plus half a round trip.
+        The earliest possible time is half a round trip after the node has the block.
 
         with_   returns the node to poll, from a client of this node and a clock
         """

@@ -68,7 +68,7 @@ async def test_a_header_that_is_not_ready_orphans_no_block() -> None:
 
 @pytest.mark.parametrize("unanswered", range(4))
 async def test_no_block_is_orphaned_while_the_node_refuses_a_header(unanswered: int) -> None:
-    """Six blocks are orphaned; the node refuses a header in the search for the first of them."""
+    """The search for the first of six dead blocks fails at one header, and succeeds later."""
     node = node_of(12)
     finality = await following(node)
     first_dead = at(node, 6)

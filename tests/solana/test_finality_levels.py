@@ -216,7 +216,7 @@ class Enough(Exception):
 
 
 async def test_the_alpenglow_migration_is_requested_repeatedly() -> None:
-    """Requests continue after the migration, because a task that ends is reported as a bug."""
+    """The task continues after the migration: a task that ends would be reported as a bug."""
     node = growing(lag=0)
     node.faults = [code(-32601), lambda *_: reply(result=None)]
     shown: list[float] = []

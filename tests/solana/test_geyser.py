@@ -270,7 +270,6 @@ async def test_kill_9_of_ingest_does_not_change_the_ingested_market(tmp_path: Pa
 
 
 async def test_a_block_arrives_by_the_stream_without_the_repairer() -> None:
-    """While the stream has all blocks, no block is requested from the repairer."""
     async with served() as at:
         at.chain.tick()
         stream = stream_of([at.endpoint], [SPL, SPL_2022], SystemClock())

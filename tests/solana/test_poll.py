@@ -202,7 +202,7 @@ async def test_seconds_are_turned_into_slots_at_the_pace_of_the_chain(
 
 @pytest.mark.parametrize("is_timed", [True, False], ids=["by block times", "not at all"])
 async def test_the_pace_comes_from_block_times_without_samples(*, is_timed: bool) -> None:
-    """The node has no samples; if blocks have no times either, no earlier block is read."""
+    """The node has no performance samples; without block times it reads no earlier block."""
 
     node = node_of(200)
     node.samples = False
