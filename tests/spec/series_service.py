@@ -46,7 +46,7 @@ class SeriesService:
     def made(
         self, after_s: int, price: float | None, *, is_buy: bool = True, volume: int = 10**6
     ) -> NewSlot:
-        """Return the next slot, with a swap of TOKEN, for `add`."""
+        """Return the next slot, with a swap of TOKEN; the caller logs it with `add`."""
         self.slots += 1
         sol = None if price is None else price / 100
         swap = PricedSwap(TOKEN, 0, 0, -1, 0, is_buy, volume, price, sol, "pool")

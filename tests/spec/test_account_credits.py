@@ -244,7 +244,7 @@ async def test_a_cap_can_be_lowered_by_a_key_and_not_raised(service: Service, ke
 async def test_the_networks_of_a_key_can_be_narrowed_by_a_key_and_not_widened(
     service: Service, key: str
 ) -> None:
-    """New networks apply from the next request on, so the last request of this test is refused."""
+    """A request with the key can narrow its networks; this applies from the next request on."""
     key_id = (await account(service, key))["keys"][0]["keyId"]
     path = f"/v1/account/keys/{key_id}"
 

@@ -32,7 +32,7 @@ CREDITS: Final = 5
 
 
 def closes(mint: Mint) -> list[float]:
-    """Return hourly prices; their RSI falls below 30 twice, last at the end, but never for USDT."""
+    """Return hourly prices: except for USDT, their RSI is below 30 twice, the second time last."""
     found = [100.0]
     for hour in range(1, 60):
         is_falling = mint != USDT and (17 <= hour <= 23 or 57 <= hour <= 58)

@@ -90,7 +90,7 @@ async def test_a_batch_takes_no_credit_if_the_balance_is_too_low(
 async def test_further_timeframes_are_read_only_if_the_credits_cover_all_reports(
     service: Service,
 ) -> None:
-    """A mint without a report costs nothing, so only reports are counted."""
+    """A credit is needed only for a mint that has a report."""
     service.reports.others.add(OTHER)
     token = await service.issue(1)
 

@@ -125,7 +125,7 @@ async def test_a_demand_has_the_time_within_which_a_payment_may_land(
 async def test_a_payment_with_the_blockhash_of_a_402_lands_at_the_end_of_its_time(
     world: World, shop: SellingApi, pace: SlotPace
 ) -> None:
-    """The payment is sent five slots before the end of the time that the demand allows."""
+    """The buyer sends it five slots before `maxTimeoutSeconds` of the 402 has passed."""
     await world.chains[-1].refresh_offer()
     world.slots(OFFERED_BLOCKS - 1)
     demand = await shop.demand("POST", PURCHASE)

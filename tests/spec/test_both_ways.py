@@ -1,4 +1,4 @@
-"""The fast path, called from the parser's callback, gives the answers of the application.
+"""The fast path, called from the parser's callback, gives the same answers as the application.
 
 The same thousand requests go to two services that differ only in `api.express`: plain, odd and
 hostile requests, at the limit, with old data, with a store that refuses writes.  The answers are
@@ -85,7 +85,7 @@ class Way:
 
 
 async def piece(client: Client) -> bytes:
-    """Return one response, with a mark if it is cut off; b"" if the connection is closed."""
+    """Return one response, marked if it is cut off; b"" if the connection is closed."""
     async with asyncio.timeout(PATIENCE_S):
         try:
             head = await client.reader.readuntil(b"\r\n\r\n")
@@ -186,7 +186,7 @@ async def in_two_pieces(way: Way, request: bytes, at: int) -> bytes:
 
 
 def change(random: Random) -> Callable[[Service], None]:
-    """Return a function that changes the answers of a service; *random* alone chooses it."""
+    """Return a random change of a service's clock, data or faults, chosen by *random* alone."""
     kind = random.random()
     if kind < 0.5:
         step_ms = random.randrange(0, 8_000)

@@ -82,7 +82,7 @@ class Lived:
         )  # fmt: skip
 
     def page(self, before: Sequence[int] | None, limit: int) -> str:
-        """Return the expected page: the newest *limit* swaps before a place; None: of all swaps."""
+        """Return the expected page: *limit* swaps, the newest before *before*; None: of all."""
         behind = [each for each in self.swaps[::-1] if not before or each.place < tuple(before)]
         lines = ",".join(self._text(each) for each in behind[:limit])
         place = behind[limit - 1].place if len(behind) > limit else None

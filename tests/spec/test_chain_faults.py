@@ -127,7 +127,7 @@ CASES: Final = [
 
 
 def end_s(pace: SlotPace) -> float:
-    """Return the seconds of the chain within which a payment must end."""
+    """Return the seconds of chain time within which every payment must be issued or failed."""
     slot_s = pace.slot / 1000
     life_s = (BLOCKHASH_BLOCKS + pace.lag("finalized")) * slot_s
     return max(life_s, HELD_OPEN_S + LEASE_MARGIN_S) + LOOK_SLOTS * slot_s

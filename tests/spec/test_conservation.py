@@ -187,7 +187,7 @@ class Calls:
             await stack.aclose()
 
     async def close(self) -> None:
-        """Read all events of a random stream, close it, and add up its credits."""
+        """Read a random open stream to its end, close it, and count the credits it reported."""
         if self.streams:
             kept = self.streams.pop(self.random.randrange(len(self.streams)))
             await self.read(kept)

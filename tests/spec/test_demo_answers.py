@@ -96,7 +96,7 @@ async def test_a_payment_for_the_demo_demand_is_refused(service: Service) -> Non
 async def test_a_payment_for_the_demo_demand_is_not_sent_to_the_chain(
     shop: SellingApi, world: World
 ) -> None:
-    """The transaction in the payment would buy credits at the endpoint for purchases."""
+    """The transaction itself is valid: at the purchase endpoint, it would buy credits."""
     demand = demanded(await shop.client.get(DEMAND))
     wire = shop.transaction(await shop.demand("POST", PURCHASE))
     response = await shop.send("GET", DEMAND, signature_header(demand, wire), key=KEY)

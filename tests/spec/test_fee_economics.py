@@ -17,7 +17,7 @@ CHEAP, DEAR = Decimal(150), Decimal(251)  # 10,001 lamports are 0.0015 and 0.002
 
 
 def at(shop: SellingApi, sol_usd: Decimal | None) -> None:
-    """Set the price of SOL, and let the prices be read again."""
+    """Set the price of SOL to *sol_usd*, and let the prices be read again."""
     shop.sol.usd = sol_usd
     shop.world.seconds(61)
 

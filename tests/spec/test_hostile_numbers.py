@@ -57,7 +57,7 @@ def example(field: Mapping[str, Any], schemas: Mapping[str, Any]) -> Any:
 
 
 def filled(path: str) -> str:
-    """Return *path* with a tracked mint for each mint, and 1 for each other parameter."""
+    """Return *path* with TRACKED for each mint parameter, and 1 for each other parameter."""
     return re.sub(r"{\w+}", "1", re.sub("{(mint|tokenAddress)}", TRACKED, path))
 
 

@@ -145,7 +145,7 @@ async def test_a_look_alike_of_a_larger_token_is_marked_in_list_and_metadata(
 
 
 async def test_the_multiplier_is_that_at_the_time_of_the_list(listed: Service) -> None:
-    """The price is not multiplied: it is the price of one token as the mint counts tokens."""
+    """The price is not multiplied: it is the price of one unscaled token."""
     for later, begins, expected in ((1, START + 100_000, 3.0), (2, START + 100_001, 2.0)):
         scaled = ScaledUiAmount(multiplier=2.0, new_multiplier=3.0, effective_at=begins)
         facts = facts_of(*NAMES[WSOL], scaled_ui_amount=scaled, supply=10**9)
@@ -245,7 +245,7 @@ async def test_pages_hold_each_token_once(listed: Service) -> None:
 async def test_the_next_page_continues_after_a_token_whose_value_has_changed(
     listed: Service,
 ) -> None:
-    """A token that stays in its place is neither missed nor repeated."""
+    """The tokens that kept their place are neither missed nor repeated."""
     first = (await listed.client.get(f"{PATH}?limit=1")).json()["data"]
     assert [token["symbol"] for token in first["tokens"]] == ["USDC"]
     await listed.market.append(12, START + 100_001, swap(USDC, 1.0, 77_000_000))

@@ -43,7 +43,7 @@ async def app(shop: SellingApi) -> AsyncIterator[ASGIApp]:
 
 @pytest.fixture
 async def client(app: ASGIApp) -> AsyncIterator[Client]:
-    """Yield a client without a credential; it requires that one task opens and closes it."""
+    """Yield an MCP client without a credential, which one task opens and closes."""
     opened: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
     closing = asyncio.Event()
 

@@ -57,7 +57,7 @@ class Terms:
         return str(self.demand["accepts"][self.offer]["extra"]["memo"])
 
     def alone(self) -> dict[str, Any]:
-        """Return the demand with this one way to pay."""
+        """Return the demand for payment, with only this one of its offers."""
         return self.demand | {"accepts": [self.demand["accepts"][self.offer]]}
 
 

@@ -237,7 +237,7 @@ async def test_a_strangers_quote_does_not_redeem_a_payment_after_a_restore(
 
 
 async def test_any_variation_buys_one_answer_or_none(shop: SellingApi, world: World) -> None:
-    """Quotes, memos, routes and keys are random: each payment that has not failed is one answer."""
+    """Quotes, memos, routes and keys are random; each payment in the store bought one answer."""
     chance, routes = Random(11), [("GET", REPORT), ("GET", f"{REPORT}/swaps"), ("POST", PURCHASE)]
     answered = 0
     for number in range(75):

@@ -47,7 +47,6 @@ async def test_an_answer_that_is_sent_again_gives_no_unit_of_the_limit_back(
 
 
 async def test_a_payment_beside_a_credit_token_counts_against_the_address(shop: SellingApi) -> None:
-    """The limit of the IP address applies, whatever credential is sent beside the payment."""
     token = (await shop.buy()).json()["data"]["token"]
     statuses = [
         (await shop.send("GET", PATH, "nonsense", **bearer(token))).status_code for _ in range(5)

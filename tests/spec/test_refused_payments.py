@@ -279,7 +279,7 @@ async def test_two_payment_headers_are_400(shop: SellingApi, world: World) -> No
 
 
 async def test_a_client_of_x402_version_1_gets_a_402_that_names_version_2(shop: SellingApi) -> None:
-    """`x402-fetch` 1 reads `accepts` of the body, and shows a network that it does not know."""
+    """`network` has the hint: `x402-fetch` 1 shows the name of a network that it does not know."""
     response = await shop.client.post(PURCHASE, headers={"X-PAYMENT": encoded(VERSION_1)})
     unpaid = await shop.client.post(PURCHASE)
 
@@ -440,7 +440,7 @@ async def test_a_payment_without_sufficient_funds_is_refused(
 
 
 async def test_a_quote_is_valid_for_one_payment(shop: SellingApi, world: World) -> None:
-    """A second payment of a demand is refused, sent at the same time or later, by any payer."""
+    """A second payment with the quote is refused, at the same time or later, by any payer."""
     demand = await shop.demand("POST", PURCHASE)
     payments = [shop.pay(demand, payer=world.fund(name)) for name in ("one", "two", "three")]
     answers = await asyncio.gather(

@@ -435,7 +435,7 @@ async def test_a_rotated_credit_token_is_not_rotated_again(shop: SellingApi, wor
 async def test_no_wallet_can_move_credits_that_their_holder_has_rotated(
     shop: SellingApi, world: World
 ) -> None:
-    """The receiver of a credit token rotates it, to own it alone."""
+    """The receiver of a credit token has rotated it; the wallet that bought it is refused."""
     given, purchase = await bought(shop)
     kept = (await shop.client.post(PATH, headers=bearer(given))).json()["data"]["token"]
     world.clock.advance(86_400_000)

@@ -100,7 +100,7 @@ async def test_an_excluded_volume_is_shown_with_its_reason(
     evidence: Evidence | None,
     excluded: tuple[float | None, str | None],
 ) -> None:
-    """`uncounted` of the evidence is None in rows that older versions have logged."""
+    """In rows from older versions, `uncounted` of the evidence is None."""
     token = await market.service.issue(1)
     counted = swap(1, evidence=Evidence(None, 225_000_000, "signer"))
     await market.traded.slot(1, BEGIN_S, swap(0, volume=0, evidence=evidence), counted)

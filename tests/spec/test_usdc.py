@@ -47,7 +47,7 @@ async def shop(world: World) -> AsyncIterator[SellingApi]:
 
 
 def only(demand: Demand, asset: str) -> Demand:
-    """Return *demand* as a client reads it that has chosen *asset*."""
+    """Return *demand* with only those of its offers that are in *asset*."""
     return demand | {"accepts": [each for each in demand["accepts"] if each["asset"] == asset]}
 
 
@@ -161,7 +161,7 @@ def a_quote_of_the_other(demand: Demand, shop: SellingApi) -> str:
 
 
 def the_amount_of_the_other(demand: Demand, shop: SellingApi) -> str:
-    """Return a payment in USDC of the amount for the payment token, twice the price in USDC."""
+    """Return a payment in USDC of the amount asked in the other token, which is twice as high."""
     own = only(demand, shop.world.terms.asset)
     changed = [only(demand, USDC)["accepts"][0] | {"amount": own["accepts"][0]["amount"]}]
     return shop.pay(demand | {"accepts": changed})

@@ -34,7 +34,7 @@ BUDGET: Final = 40
 
 @pytest.fixture
 def budget() -> int:
-    """Return the budget of a day: one test has the usual budget instead, which is far higher."""
+    """Return the daily limit of writes; one test overrides this with the far higher default."""
     return BUDGET
 
 
