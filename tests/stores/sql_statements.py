@@ -55,7 +55,7 @@ def is_statement(text: str) -> bool:
 
 
 def text_of(statement: str | Batch) -> str:
-    """Return *statement* as a text; a list of placeholders of any length gets two."""
+    """Return the SQL of *statement*; a list of placeholders of any length gets two."""
     text = inserting(statement) if isinstance(statement, Batch) else statement
     return text.format(marks=marks([1, 2])) if "{marks}" in text else text
 

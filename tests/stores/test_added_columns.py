@@ -41,7 +41,7 @@ def aged(path: Path, rows: int) -> None:
 
 
 def steps_of(path: Path) -> int:
-    """Return the number of instructions of SQLite that open the store at *path*, in thousands."""
+    """Return the thousands of instructions that SQLite runs to open the store at *path*."""
     count = 0
 
     def one_more() -> bool:

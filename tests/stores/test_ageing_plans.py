@@ -76,7 +76,7 @@ def value(kind: int, number: int, *, is_limit: bool) -> str:
 
 
 def explained(db: psycopg.Connection[Any], text: str, newest: int) -> Any:
-    """Return the plan of *text* for values of the row *newest*; None if it cannot be prepared."""
+    """Return the plan of *text* with *newest* as integers; None if it cannot be prepared."""
     result = db.pgconn.prepare(b"explained", text.encode())
     if result.status != psycopg.pq.ExecStatus.COMMAND_OK:
         return None
@@ -107,7 +107,7 @@ def of_many(db: psycopg.Connection[Any], text: str, columns: int) -> Any:
 
 
 def of_a_part(db: psycopg.Connection[Any], statement: str) -> Any:
-    """Return the plan of *statement* for the last part of an audit of the oldest store."""
+    """Return the plan of *statement* for the newest part of the journal in the oldest store."""
     values = {"after": AGES[-1] - ROWS_A_PART, "until": AGES[-1], "entry": AGES[-1]}
     text, names = translate(statement)
     written = MARK.sub(lambda found: f"{values.get(names[int(found[1]) - 1], 1)}::bigint", text)

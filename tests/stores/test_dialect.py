@@ -1,4 +1,4 @@
-"""Common SQL in the dialect of PostgreSQL: each mark for a value or a lock is translated."""
+"""Translation of common SQL to PostgreSQL: placeholders, and marks for row locks."""
 
 import pytest
 

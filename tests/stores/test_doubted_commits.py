@@ -84,7 +84,7 @@ class Losing(PostgresDatabase):
 
 @pytest.fixture
 def other(tmp_path: Path) -> Iterator[PostgresCreditBook]:
-    """Yield another process's book of the same credits."""
+    """Yield a second credit book of the same database, like that of another process."""
     with closing(PostgresCreditBook(dsn_in(tmp_path), pepper=PEPPER)) as other:
         yield other
 
@@ -284,7 +284,7 @@ def test_concurrent_batches_of_the_same_accounts_do_not_deadlock(
 def test_reversals_for_rotated_tokens_and_debits_do_not_wait_for_each_other(
     book: PostgresCreditBook, tmp_path: Path
 ) -> None:
-    """Debits lock the account of the old token's successor after an account with a lower number."""
+    """Debits lock accounts by their number, and the new token's account comes after another's."""
     old, between = (
         book.issue(make_credit_token(bytes([n]) * 28), 10, note="", at=NOW) for n in range(2)
     )

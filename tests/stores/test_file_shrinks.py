@@ -97,7 +97,7 @@ async def test_only_trim_copies_the_log_and_only_if_it_is_long(
 
 
 async def trimmed(path: Path) -> None:
-    """Trim the store at *path*, and close it, which waits until its log is copied to the file."""
+    """Trim the store in the file at *path*, and close it, so that the file has all changes."""
     async with SqliteEngine(path.parent).open_market() as market:
         await market.store.trim(1)
 

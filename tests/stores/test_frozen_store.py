@@ -56,7 +56,10 @@ Freeze = Callable[[], Awaitable[None]]
 
 @dataclass
 class Freezing:
-    """A chain after whose answer the database freezes: before `begin` or before `resolve`."""
+    """A chain after whose answer the database freezes, at *place* of a purchase.
+
+    place   "begin": before the pending payment is stored; "issue": before the purchase is
+    """
 
     chain: RpcSettlement
     place: Place = "begin"
@@ -102,7 +105,7 @@ class Town:
     async def present(
         self, facilitator: Facilitator, payment: Presented, key: str
     ) -> Outcome | None:
-        """Present the payment; a token that is sold must be in the books at that moment."""
+        """Buy with *payment*, and check that the ledger has the token that is sold; None: a 503."""
         try:
             outcome = await buy(facilitator, payment, key=key)
         except ServiceUnavailable:
@@ -175,7 +178,7 @@ async def town_at(folder: Path) -> AsyncIterator[Town]:
 
 @asynccontextmanager
 async def locked(town: Town, place: Place) -> AsyncIterator[None]:
-    """Let another connection hold the write lock from *place* until the block ends."""
+    """In the block, another connection locks the file for writes once the chain is at *place*."""
     db = apsw.Connection(str(town.world.path))
     db.set_busy_timeout(5_000)
 

@@ -256,7 +256,7 @@ async def test_the_writer_rests_again_after_rest_soon(
 
 
 class Reported:
-    """A waiter without a task; it may have left, or may fail when it gets its outcome."""
+    """A waiter that is no task: it may have left already, or fail when it gets its outcome."""
 
     def __init__(self, *, has_left: bool = False, failure: Exception | None = None) -> None:
         self.has_left = has_left

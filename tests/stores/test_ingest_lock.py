@@ -28,7 +28,7 @@ AS $$ BEGIN RAISE EXCEPTION 'out of order'; END $$
 
 @asynccontextmanager
 async def waiting(lock: IngestLock) -> AsyncIterator[asyncio.Event]:
-    """Wait for *lock* in a task; the yielded event shows that it is held, until the block ends."""
+    """Wait for *lock* in a task; yield an event that is set once it holds *lock*, until the end."""
     is_held, is_over = asyncio.Event(), asyncio.Event()
 
     async def hold() -> None:
@@ -60,7 +60,7 @@ def test_only_one_process_at_a_time_holds_the_backfill_lock(dsn: str) -> None:
 
 
 def test_a_database_error_at_the_lock_raises_store_unavailable(dsn: str) -> None:
-    """The function `hashtext`, which computes the number of the lock, always fails."""
+    """The test replaces `hashtext`, which computes the lock's number, by a function that fails."""
     with psycopg.connect(dsn) as database:
         database.execute("CREATE SCHEMA broken")
         database.execute(FAILING)

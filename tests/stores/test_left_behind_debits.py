@@ -56,7 +56,7 @@ class Replicas:
         return self.living.issue(token, 10, note="", at=NOW)
 
     def pass_ms(self, milliseconds: int, *heard: PostgresCreditBook) -> None:
-        """Let time pass for the database, in which it has seen only the replicas *heard*."""
+        """Let time pass; the database has then heard only from the replicas *heard*."""
         writers = [vars(book)["_writer"] for book in heard]
         move = "UPDATE credit_writer SET since = since - ?1, seen_at = seen_at - ?1"
         self._db.execute(move, (milliseconds,))
@@ -224,7 +224,7 @@ def test_a_frozen_replica_does_not_give_back_credits_given_back_by_another(
 
 
 class Stumbling(PostgresDatabase):
-    """A database that is away if it is asked for the statement *refused*."""
+    """A database that cannot be reached when it is asked for the statement *refused*."""
 
     refused = BE_SEEN
 

@@ -53,7 +53,7 @@ def limits_at(server: PostgresServer, patience_s: float) -> SharedLimits:
 
 
 async def shared_again(limits: SharedLimits) -> None:
-    """Wait until the limits are shared again: then a window admits two requests, not a share."""
+    """Wait until requests count in the shared store again: a window then admits two requests."""
     probe = limits.limiter(TWO, window="probe")
     async with asyncio.timeout(30):
         for number in range(1_000_000):

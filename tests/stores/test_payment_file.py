@@ -91,7 +91,7 @@ async def test_a_job_that_fails_halfway_is_undone_completely(
 async def test_payments_that_cannot_be_read_are_not_leased(
     store: SqlPaymentStore, tmp_path: Path
 ) -> None:
-    """One payment has a reason of a newer version: the other payment is not leased either."""
+    """A refusal reason of a newer version is unreadable: the lease fails, and leases nothing."""
     for name in ("good", "new"):
         await store.begin(new_payment(name))
     await resolve(store, "new", Reverted(final=False))
@@ -153,7 +153,7 @@ async def test_the_schema_refuses_statements_that_break_the_books(
 
 
 async def test_the_height_of_one_failed_look_up_is_stored(store: SqlPaymentStore) -> None:
-    """The second look-up may be made by another process."""
+    """Another process may make the second look-up; it reads this height from the store."""
     await store.begin(new_payment("a"))
     await resolve(store, "a", LANDED, Dead(height=1_000))
     found = (await store.find(new_payment("a").payment.message_hash)).payment

@@ -402,7 +402,7 @@ class FullStore(PlainStore):
 
 
 def stand_still() -> None:
-    """Block the event loop for longer than a store may take."""
+    """Block the event loop for 0.3 s: longer than the store may take to answer."""
     until_s = SystemClock().monotonic_s() + 0.3
     while SystemClock().monotonic_s() < until_s:
         pass
