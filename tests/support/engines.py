@@ -89,7 +89,7 @@ def beyond_their_turn(items: Sequence[pytest.Item]) -> set[pytest.Item]:
 
 
 def on_another_engine(items: Sequence[pytest.Item]) -> set[pytest.Item]:
-    """Return the variants on an engine other than the one in the mark `engine` of their test."""
+    """Return the tests of *items* that run on an engine that their mark `engine` does not name."""
     others = set()
     for item in items:
         mark = item.get_closest_marker("engine")

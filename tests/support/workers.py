@@ -139,7 +139,7 @@ class _Run:
         self._workers[ours] = _Worker(process, ours)
 
     def _hear(self, worker: _Worker) -> None:
-        """Forward the reports of one test, or answer with the number of the next file."""
+        """Forward a worker's reports of one test, or send it the number of its next test file."""
         hook = self._session.config.hook
         try:
             reports = worker.connection.recv()
@@ -208,7 +208,7 @@ class _Reporting:
         self._reports: list[dict[str, Any]] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Store *report*, on one phase of a test, in a form that can be sent."""
+        """Store *report*, which is on one phase of a test, as data for the main process."""
         to_data = self._config.hook.pytest_report_to_serializable
         self._reports.append(to_data(config=self._config, report=report))
 

@@ -32,7 +32,7 @@ Timed = tuple[UnixS, PricedSwap]
 
 
 class Kept:
-    """The stored candles and state of one mint; each `fold` is one transaction."""
+    """The stored candles and state of one mint, in memory; each `fold` is one transaction."""
 
     def __init__(self) -> None:
         self.rows: dict[Timeframe, dict[UnixS, CandleRow]] = {t: {} for t in Timeframe}
@@ -218,9 +218,9 @@ class FakeLog:
         return frozenset(found)
 
     def load_at(self, seq: int, mint: Mint, timeframes: Collection[str] = ()) -> LoadedMint | None:
-        """Return *mint* at *seq*; only swaps of final slots are added up in the candles.
+        """Return the data of *mint* after event *seq* of the log; None if it is not tracked.
 
-        Return None if *mint* is not tracked.
+        The candles contain only swaps of final slots.
         """
         if mint not in self.tracked_at(seq):
             return None
@@ -235,7 +235,7 @@ class FakeLog:
         return msgspec.structs.replace(loaded, standings=standings, frames=frames)
 
     def standings_at(self, seq: int, mint: Mint) -> Sequence[tuple[Slot, bytes]]:
-        """Return the slots that changed the pools of *mint*, not the retracted, with the pools."""
+        """Return each change of the price pools of *mint*, without those in orphaned slots."""
         slots = self.slots_at(seq)
         return [(e.header.slot, e.standings[mint]) for e in slots if mint in e.standings]
 

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class WritesEmailsAfterwards(SqlAccountStore):
-    """The mistake: the e-mail is written after the transaction of its event, not in it."""
+    """The mistake: e-mails are stored in a second transaction, after that of their event."""
 
     @override
     async def transact(self, work: Callable[[AccountRows], T]) -> T:

@@ -222,7 +222,7 @@ def failing(error: type[httpx.TransportError]) -> Fault:
 
 
 def lie(number: int) -> Fault:
-    """Return a fault: getBlock fails with the code *number*; other methods answer correctly."""
+    """Return a fault: getBlock answers with error code *number*; other methods answer correctly."""
 
     def spoil(_node: FakeNode, method: str, _params: list[Any]) -> httpx.Response | None:
         return reply(error={"code": number, "message": "lie"}) if method == "getBlock" else None

@@ -77,7 +77,7 @@ class FakeSeries:
         )
 
     def _crowds(self, swaps: Iterable[tuple[UnixS, PricedSwap]]) -> KeptCrowds:
-        """Return the traders as they are stored if *swaps* are added up at once."""
+        """Return the sums per trader that the store would have after one fold of *swaps*."""
         book = CrowdBook()
         for time, swap in swaps:
             book.apply(time, [swap])

@@ -130,7 +130,7 @@ def _log_against_states(db: apsw.Connection) -> list[str]:
 
 
 def _log_against_emails(db: apsw.Connection) -> list[str]:
-    """Return the kinds of e-mail whose number differs from the number of their events."""
+    """Return an error for each kind of e-mail whose number differs from that of its events."""
     events: Counter[str] = Counter()
     for action, mailbox in db.execute(
         "SELECT action, detail ->> 'mailbox' FROM account_event"

@@ -52,7 +52,7 @@ def candles(own: Sequence[Timed]) -> list[list[Any]]:
 
 
 def booked_pools(trades: Trades) -> list[BookedPool]:
-    """Return the pools of the book; each swap must have its detail, and no evidence."""
+    """Return the pools of *trades* as a pool book should have them; swaps must have no evidence."""
     newest = max(time for own in trades.values() for time, _ in own)
     return [_booked(pool, own, newest - newest % SPAN_S) for pool, own in trades.items()]
 
@@ -75,7 +75,7 @@ def _booked(pool: str, own: Sequence[Timed], newest_span: int) -> BookedPool:
 
 
 def pool_rows(trades: Trades, after: int) -> list[tuple[Any, ...]]:
-    """Return the candles that begin after *after*, by time and by the number of their pool."""
+    """Return the candles of all pools that begin after *after*, by start, then by pool number."""
     rows = []
     for pool, own in trades.items():
         digest = blake2b(pool.encode(), digest_size=8).digest()

@@ -1,12 +1,12 @@
-"""The expected swaps of recorded transactions, in the form of their files, and checks of pools.
+"""Expected swaps of recorded transactions, as their files have them, and checks of swaps' pools.
 
-Older expectations include a fee that the mint withheld.  Since November 2026, the expected amount
-that a pool receives is the gain of its vault: one recorded swap of 2024, in a mint with a transfer
-fee, has 358,800; the balances of its vault differ by 344,448.
+The amount that a pool receives is the gain of its vault, without a fee that the mint withholds.
+One recorded swap of a mint with a transfer fee was written with the fee: 358,800 instead of
+344,448; `with_gain` corrects it.
 
-Recorded expectations have no pools.  The name of a pool is an account of the transaction, or its
-two vaults, sorted and joined by `+`.  There is one vault for each mint.  No signer owns a vault,
-except the maker of a quote, who also signs.
+Recorded expectations name no pools.  In a decoded swap, a pool is named by an account of the
+transaction, or by its two vaults, sorted and joined by `+`.  There is one vault for each mint.  No
+signer owns a vault, except the maker of a quote, who also signs.
 """
 
 from collections.abc import Mapping

@@ -15,8 +15,6 @@ from support.oracles.definitions import WIDTHS
 
 
 class Traded(NamedTuple):
-    """An accepted swap of *mint*."""
-
     mint: str
     time: int
     price: Fraction | None
@@ -71,7 +69,7 @@ def sol_price(
 
 
 class _Said(NamedTuple):
-    """A sample, with its block, and its age relative to the newest sample."""
+    """A sample of the SOL price, with its block, and its age relative to the newest sample."""
 
     block: int
     age: int
@@ -153,7 +151,12 @@ def _votes(of: Sequence[_Said]) -> list[_Vote]:
 
 
 def _at_most_a_third(shares: dict[_Vote, Fraction], whose: Sequence[str]) -> dict[_Vote, Fraction]:
-    """Return *shares*; if an owner in *whose* has over a third of the sum, lower its shares."""
+    """Return *shares*, lowered until no owner has over a third of their sum.
+
+    Shares of fewer than three owners are not lowered.
+
+    whose   the owner of each share
+    """
     sums: dict[str, Fraction] = defaultdict(Fraction)
     for owner, share in zip(whose, shares.values(), strict=True):
         sums[owner] += share
@@ -199,7 +202,7 @@ def trades(blocks: Sequence[Block]) -> Iterator[Traded]:
 
 
 def _traded(swap: Swap, time: int, rate: Fraction, *, is_alone: bool) -> Iterator[Traded]:
-    """Yield *swap* in the form of the market if the market accepts it.
+    """Yield *swap* with its USD price and volume, unless the market would ignore it.
 
     Made transactions have one signer, so no trader is on both sides.
     """

@@ -82,7 +82,7 @@ class PostgresServer:
 
     @property
     def dsn(self) -> str:
-        """Return the DSN of the database that always exists."""
+        """Return the DSN of the cluster's default database."""
         return f"host=127.0.0.1 port={self.port} user=postgres dbname=postgres"
 
     def start(self) -> None:

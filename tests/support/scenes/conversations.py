@@ -55,7 +55,7 @@ SWAP: Final = PricedSwap(
 
 
 def add_swap(service: Service) -> None:
-    """Add a slot with a swap that a page of swaps contains."""
+    """Add a slot with a swap, so that the page of swaps has one."""
     # An older first swap, whose candle is closed by now
     if service.log.tip_at(service.log.seq).slot is None:
         append_swap(service.log, NOW // 1000 - 2 * MINUTE_S)

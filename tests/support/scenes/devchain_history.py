@@ -35,5 +35,5 @@ def young() -> Devchain:
 
 @pytest.fixture
 def tower() -> Devchain:
-    """Return a chain like `young` with the pace of mainnet before Alpenglow, and with votes."""
+    """Return a short chain with slots of 400 ms, finality after 12.8 s, and votes."""
     return Devchain(seed=7, now=NOW, history_days=0.01, slot_ms=400, finality_ms=12_800)

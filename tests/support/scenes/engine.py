@@ -55,7 +55,7 @@ def payment_store(path: Path, *, patience_s: float = PATIENCE_S) -> SqlPaymentSt
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Hold the write lock of the money file at *path*, or of its folder's database."""
+    """Hold the write lock of the SQLite file at *path*, or of its folder's database."""
     opened: Database
     if is_postgresql():
         opened = PostgresDatabase(dsn_in(path.parent, ("money",)))
@@ -66,7 +66,7 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def separate(path: Path) -> AbstractContextManager[Database]:
-    """Return a separate connection to the money file at *path*, or to its folder's database."""
+    """Return a separate connection to the SQLite file at *path*, or to its folder's database."""
     if is_postgresql():
         return nullcontext(database_in(path.parent, ("money",)))
     # This creates tables if the file is new

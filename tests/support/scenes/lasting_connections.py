@@ -20,7 +20,7 @@ IDLE_MAX: Final = 20  # of one process; the server accepts 100 connections
 
 
 def connect_quickly() -> None:
-    """Make `PostgresDatabase` use lasting connections in this process."""
+    """Make `PostgresDatabase` reuse the sessions of closed connections, in this process."""
     vars(postgres)["BoundedConnection"] = LastingConnection
 
 
@@ -39,7 +39,7 @@ class _Session(NamedTuple):
 
 
 class LastingConnection(BoundedConnection):
-    """A connection whose session `connect` with equal arguments uses again after `close`.
+    """A connection that `close` keeps open for the next `connect` with the same arguments.
 
     This applies to sessions of *databases*.  `close` removes the session's locks, settings,
     temporary tables and prepared statements; a session in a transaction ends.

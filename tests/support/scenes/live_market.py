@@ -28,7 +28,7 @@ def traded_log(now_s: int) -> FakeLog:
 
 
 def trade(log: FakeLog, *mints: Mint, at_s: int | None = None) -> None:
-    """Append a slot in which each of *mints* trades once.
+    """Append a slot to *log* in which each of *mints* trades once.
 
     at_s    the time of the slot, Unix seconds; None: the time of the previous slot
     """

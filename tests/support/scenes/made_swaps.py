@@ -35,7 +35,7 @@ def stream(seed: int, length: int, gap_s: float) -> list[Trade]:
 
 
 def swap(trade: Trade, index: int = 0, mint: Mint = MINT) -> PricedSwap:
-    """Return *trade* in the form of the log."""
+    """Return *trade* as a priced swap of *mint*."""
     return PricedSwap(
         mint, index, 0, -1, 0, trade.is_buy, trade.volume, trade.price, trade.price_sol
     )

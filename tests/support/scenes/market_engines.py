@@ -50,7 +50,7 @@ def copied_market(folder: Path) -> apsw.Connection:
 
 
 def put_market(market: apsw.Connection, folder: Path) -> None:
-    """Write *market*, a result of `copied_market`, to *folder*, which has no market."""
+    """Write *market*, which `copied_market` returned, to *folder*, which has no market yet."""
     copied(market, folder / MARKET_FILE).close()
 
 

@@ -98,7 +98,7 @@ async def _applications(site: Website) -> dict[str, object]:
 
 
 async def _person(site: Website) -> dict[str, object]:
-    """Add a person with a verified address, two sessions and a key of every kind."""
+    """Add a person with a verified address, two sessions, and an API key of every kind."""
     people, keys = site.accounts.people, site.accounts.keys
     await people.sign_up(PERSON, PASSWORD, PHONE)
     session = await _session(site)
@@ -246,7 +246,7 @@ def _covered(now: int) -> Iterator[SlotCoverage]:
 
 
 async def _protected(site: Website) -> dict[str, object]:
-    """Add a person with an authenticator app; return a recovery code as the variable `code`."""
+    """Add a person with an authenticator app; return a recovery code as `code`."""
     people, factors = site.accounts.people, site.accounts.factors
     session = await people.session(await people.sign_up(PROTECTED, PASSWORD, HERE))
     assert session is not None

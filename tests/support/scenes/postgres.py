@@ -92,7 +92,7 @@ def server() -> PostgresServer:
 
 
 def url_in(folder: Path, kinds: Sequence[str] = KINDS) -> str:
-    """Return the URL of the database of `dsn_in`, in the form that operators write."""
+    """Return the URL of the database of *folder*, as operators write it in the configuration."""
     name = _copy_of(folder, kinds).name
     return f"postgresql://postgres@127.0.0.1:{server().port}/{name}"
 
@@ -107,7 +107,7 @@ def dsn_in(folder: Path, kinds: Sequence[str] = KINDS) -> str:
 
 
 def database_in(folder: Path, kinds: Sequence[str] = KINDS) -> PostgresDatabase:
-    """Return the connection to the database of `dsn_in`: one for each folder, until its release."""
+    """Return the connection to the database of *folder*; calls for one folder share it."""
     if folder not in _looked_at:
         _looked_at[folder] = PostgresDatabase(dsn_in(folder, kinds))
     return _looked_at[folder]

@@ -1,4 +1,4 @@
-"""The price pools of a mint, in the form in which the log stores them."""
+"""Makes the price pools of a mint, packed as the log stores them."""
 
 from mintscope.kit.primitives import UnixS
 from mintscope.market.standing import Offer, Standing, stand

@@ -88,7 +88,7 @@ class Streaming:
             yield Reader(response)
 
     async def trade(self, *mints: Mint, after_ms: int = 250, is_seen: bool = True) -> None:
-        """Make *mints* trade in a new slot; the service reads it if *is_seen*."""
+        """Advance the clock, and trade *mints* in a new slot; *is_seen*: the service reads it."""
         self.service.clock.advance(after_ms)
         trade(self.service.log, *(mints or TRADED[:1]))
         if is_seen:

@@ -79,7 +79,7 @@ class TokenMarket:
 
 
 class CountedSeries:
-    """Reads *series*, and counts all calls except those that read facts or the tip."""
+    """Passes all calls to *series*, and counts them, except calls of `tip` and `facts`."""
 
     def __init__(self, series: SeriesReader) -> None:
         self._series = series

@@ -38,7 +38,7 @@ async def fold_all(market: Market) -> None:
 
 
 class TradedStore:
-    """A market over a store."""
+    """A market in a store, to which a test adds slots."""
 
     def __init__(self, market: Market) -> None:
         self.market = market

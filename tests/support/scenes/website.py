@@ -86,7 +86,7 @@ class Website:
     token_market: TokenMarket | None = None
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
-        """Return the rows of *query*, read from the money file over a separate connection."""
+        """Return the rows of *query*, read from `money.sqlite` over a separate connection."""
         db = apsw.Connection(str(self.folder / "money.sqlite"), flags=apsw.SQLITE_OPEN_READONLY)
         try:
             return list(db.execute(query))
@@ -246,7 +246,7 @@ async def website(  # noqa: PLR0913 - one argument for each thing that can diffe
 
 
 async def _made_up(config: Config, clock: ManualClock) -> dict[str, Any]:
-    """Return the arguments of the API for a made-up market."""
+    """Return arguments for the API with made-up reports, series, holders, list and streams."""
     log = traded_log(clock.now() // 1000)
     _, broadcaster = await following(log, clock)
     return {

@@ -1,4 +1,4 @@
-"""Writes payments into a money file without a chain, as data for tests of pages."""
+"""Writes payments into a service's `money.sqlite` without a chain, as data for tests of pages."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +25,7 @@ UPDATE payment SET state = ?, paid = ?, reason = ?, final = ?, resolved = ?, res
 
 @dataclass(frozen=True, kw_only=True)
 class PaidRow:
-    """A payment for credits of *account*; 0: the payment bought an answer."""
+    """A payment for credits of the account with the ID *account*; if it is 0, for an answer."""
 
     number: int
     begun_at: int
@@ -48,7 +48,7 @@ class PaidRow:
 
 
 def insert(folder: Path, *rows: PaidRow) -> None:
-    """Add *rows* to the money file of *folder*, which a running service can have open."""
+    """Add *rows* to `money.sqlite` in *folder*; a running service may have the file open."""
     db = apsw.Connection(str(folder / "money.sqlite"))
     db.set_busy_timeout(5_000)
     for row in rows:

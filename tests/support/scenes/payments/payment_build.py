@@ -54,7 +54,7 @@ def terms_of(genesis: Genesis) -> Terms:
 
 
 def payer_wallet(terms: Terms, keypair: Keypair = PAYER, **changes: Any) -> PayerWallet:
-    """Return a wallet of our client that pays for *terms*; *changes* replace pin and limits."""
+    """Return a wallet of our client that pays for *terms*; *changes* replace its pin or limits."""
     pin = Pin(
         network=terms.network, asset=terms.asset, decimals=terms.decimals, pay_to=terms.pay_to
     )

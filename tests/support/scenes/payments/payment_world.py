@@ -198,7 +198,7 @@ class World:
         return next((each for each in found if each is not None), None)
 
     def adopter(self) -> Adopter:
-        """Return an adopter of payments, with the store and chain of the newest facilitator."""
+        """Return an Adopter over the newest store and chain: it sells payments that have no row."""
         chain, store = self.chains[-1], self.stores[-1]
         return Adopter(
             records=chain,

@@ -18,7 +18,7 @@ FINAL_S: Final = 30  # seconds after which all landed payments are final
 
 
 def back_up(world: World) -> Path:
-    """Copy the money file while the service runs; return the path of the copy."""
+    """Copy `money.sqlite` while the service runs; return the path of the copy."""
     copy = world.path.with_name("money.copy")
     copy.unlink(missing_ok=True)
     with closing(apsw.Connection(str(world.path))) as running:
@@ -30,7 +30,7 @@ def back_up(world: World) -> Path:
 async def restored(
     world: World, copy: Path, *, after_s: int = FINAL_S, **changes: Any
 ) -> AsyncIterator[SellingApi]:
-    """Delete the money file, restore *copy*, and open the service *after_s* seconds later.
+    """Delete `money.sqlite`, restore *copy*, and open the service *after_s* seconds later.
 
     The previous service must be closed.  *changes* are options of the facilitator.
     """

@@ -88,7 +88,6 @@ async def add_app(site: Website, session: Session) -> None:
 
 
 async def _make_key(site: Website, session: Session, wallet: Wallet) -> tuple[str, KeyId]:
-    """Create an API key, and link *wallet* with it."""
     accounts = site.accounts
     issued = await accounts.keys.create(session, name="bot", scopes=OPEN_SCOPES, lifetime_ms=None)
     holder = await accounts.keys.find(issued.api_key)
