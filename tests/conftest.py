@@ -175,6 +175,6 @@ def shared_data() -> Path:
 
 @pytest.fixture
 async def service(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Service]:
-    """Yield the API over a real ledger, with its real limits, in the way of the parameter."""
+    """Yield the API over a real ledger; the fixture's parameter says how requests reach it."""
     async with service_by(getattr(request, "param", "application"), tmp_path) as service:
         yield service
