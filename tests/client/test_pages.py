@@ -1,4 +1,4 @@
-"""Lines come in pages, each requested when it is needed, and become a table."""
+"""The client requests each page of rows only when it is needed, and makes a table of the rows."""
 
 import sys
 from datetime import UTC, datetime

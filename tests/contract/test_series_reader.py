@@ -386,7 +386,7 @@ async def test_pools_are_booked_from_folded_slots_that_are_not_orphaned(traded: 
 
 
 def uncounted(index: int, pool: str) -> PricedSwap:
-    """Return a swap that offers a price, sets none and has no volume that counts."""
+    """Return a swap in *pool* that is rejected: it sets no price, and its volume does not count."""
     detail = SwapDetail(Signature(f"{index}"), "of a stranger", 1, 0, USDC, 1, 6)
     return PricedSwap(A, index, 0, -1, 0, True, 0, None, None, pool, (1.0, 0.01), detail)  # noqa: FBT003
 

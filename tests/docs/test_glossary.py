@@ -1,8 +1,8 @@
 """Each term of docs/glossary.md is in the code, and no banned word is used.
 
-ALLOWED has the number of uses that remain of each banned word in each file: in names of stored data
-and of metrics, and in the meaning of characters.  A number may only shrink: one that is too high
-fails the test, like a new use.
+ALLOWED has, for each file, the number of uses of each banned word that remain: in names of stored
+data and of metrics, and in the meaning of characters.  A number may only shrink: one that is too
+high fails the test, like a new use.
 """
 
 import json

@@ -76,7 +76,7 @@ async def follow(
 
 
 def kept(folder: Path, mint: Mint) -> dict[str, Any]:
-    """Return the stored candles and state of *mint* from the market file in *folder*."""
+    """Return the stored candles and state of *mint* from `market.sqlite` in *folder*."""
     db = apsw.Connection(str(folder / MARKET_FILE), flags=apsw.SQLITE_OPEN_READONLY)
     of = "WHERE mint = (SELECT id FROM mint WHERE address = ?)"
     found = {

@@ -1,4 +1,4 @@
-"""The market file has the same rows as after one run without faults, whatever a source does."""
+"""`market.sqlite` has the same rows as after one run without faults, whatever a source does."""
 
 import asyncio
 import math

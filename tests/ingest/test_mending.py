@@ -1,4 +1,4 @@
-"""Tests of gaps that ingest mends: attempts, waits, and backfills that it does not touch."""
+"""Gaps that ingest fills later: its attempts, its waits, and backfills that it leaves alone."""
 
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""Mints other than SOL, USDC and USDT as quotes, and their values."""
+"""Tokens other than SOL, USDC and USDT in which swaps are paid, and their values."""
 
 from collections.abc import Mapping
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""Shares of calls that were read, programs with missed calls, and jumps of missed calls."""
+"""Shares of calls that were read, programs with missed calls, and sudden rises of missed calls."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -32,7 +32,7 @@ TOKEN = credit_token(1)
 
 
 class Front:
-    """A checkout with the work of one MCP tool, which costs a credit of TOKEN."""
+    """A checkout for one MCP tool that costs a credit of TOKEN."""
 
     def __init__(self, ledger: CreditLedger) -> None:
         self.ledger = ledger

@@ -77,7 +77,7 @@ async def test_one_network_may_use_only_its_share_of_a_minute() -> None:
 
 
 async def test_newcomers_are_allowed_during_a_flood() -> None:
-    """Each network of the flood has used up its share of the trials reserved for newcomers."""
+    """Some trials are reserved for newcomers; each network of the flood has used its share."""
     door = Door()
     assert await door.flood(count=10) == 60 + 2 * 10
     assert await door.try_out("198.51.100.1", times=5) == 2

@@ -1,4 +1,4 @@
-"""The first page: the numbers of the API at the same slot, and the data of a signed-in user."""
+"""The front page: the API's numbers at the same slot, and the data of a signed-in user."""
 
 import json
 import re

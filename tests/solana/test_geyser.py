@@ -152,7 +152,7 @@ async def test_faults_in_any_order_do_not_change_the_ingested_market(
 
 
 class Counting:
-    """A repairer that records the slots of the requested blocks."""
+    """A node for missing blocks that records the slots of the requested blocks."""
 
     def __init__(self, node: Rpc) -> None:
         self._node = node
@@ -296,7 +296,7 @@ async def test_a_block_arrives_by_the_stream_without_the_repairer() -> None:
 
 
 class Away:
-    """A repairer that cannot be reached."""
+    """A node for missing blocks that cannot be reached."""
 
     def __getattr__(self, name: str) -> NoReturn:
         raise Unreachable(f"no answer to {name}")
@@ -321,7 +321,7 @@ async def test_a_missing_block_is_given_up_in_time_only_while_the_stream_is_live
 
 
 class HangingOnce:
-    """A repairer that never answers the first request for *slot*, as if it had no timeout."""
+    """A node for missing blocks that never answers the first request for *slot*."""
 
     def __init__(self, node: Rpc, slot: Slot) -> None:
         self._node = node
@@ -395,7 +395,7 @@ def stream_of(endpoints: Sequence[GeyserEndpoint], programs: Sequence[str], cloc
 
 
 class Silent:
-    """A repairer to which each request fails the test."""
+    """A node for missing blocks: each request to it fails the test."""
 
     def __getattr__(self, name: str) -> NoReturn:
         pytest.fail(f"expected no question to the repairer; was {name}")

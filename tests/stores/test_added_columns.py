@@ -41,7 +41,7 @@ def aged(path: Path, rows: int) -> None:
 
 
 def steps_of(path: Path) -> int:
-    """Return the thousands of instructions that SQLite runs to open the store at *path*."""
+    """Return the number of SQLite instructions, in thousands, that opening *path* takes."""
     count = 0
 
     def one_more() -> bool:

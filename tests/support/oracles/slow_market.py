@@ -1,4 +1,4 @@
-"""The expected market file, computed slowly from the definitions alone.
+"""The expected content of `market.sqlite`, computed slowly from the definitions alone.
 
 This module shares no code with the tested market: exact fractions, sorted lists, no state.
 """
