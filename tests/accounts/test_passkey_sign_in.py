@@ -139,7 +139,7 @@ VISIT = "__Host-mintscope-visit"
 
 
 def question(page: httpx.Response) -> str:
-    """Return the `data-question` of *page*, the passkey request that exactly one form must have."""
+    """Return the request for a passkey in *page*; exactly one of its forms must have one."""
     (found,) = [each["data-question"] for _, each in tags(page) if "data-question" in each]
     return found
 

@@ -1,4 +1,4 @@
-"""The decoder returns a sound result for any bytes, and gives each reason to quarantine."""
+"""The decoder has a sound result for any bytes, and each of its reasons to quarantine occurs."""
 
 import copy
 import json

@@ -226,7 +226,7 @@ async def sell(town: Town) -> Sold:
 
 
 async def come_back(town: Town, sold: Sold, shop: httpx.AsyncClient) -> None:
-    """Let every buyer redeem repeatedly, and strangers send copies of the payments."""
+    """Let every buyer redeem the credits repeatedly, and strangers send copies of the payments."""
     assert await left(shop, sold.before.token) == CREDITS  # the credit spent after the copy is back
     for each in (*sold.with_key[-2:], sold.refunded):
         stolen = await send(shop, each, key="a-guess-of-a-stranger")

@@ -14,7 +14,7 @@ from support.scenes.service import Service
 
 @pytest.fixture
 def moments(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Replace the wait of answers; return a list of the times until which they would wait."""
+    """Record the waits of answers instead of waiting; return the list of their end times."""
     waited_for: list[float] = []
     monkeypatch.setattr(even_time, "_sleep_until", waited_for.append)
     return waited_for
