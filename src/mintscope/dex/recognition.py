@@ -137,8 +137,9 @@ def _expect_none_beside(call: Call, token_accounts: TokenAccounts) -> None:
 def _recognised(call: Call, inner: Sequence[Call], token_accounts: TokenAccounts) -> list[Swap]:
     """Return the swaps of *call*, a call of an unlisted program.
 
-    Its *inner* calls moved tokens or lamports, but did not exchange.  Raises Unreadable, with
-    UNKNOWN_EXCHANGE if a signer exchanged and no vaults show the exchange.
+    Its *inner* calls moved tokens or lamports; none of them is a swap itself.  Raises Unreadable;
+    the reason is UNKNOWN_EXCHANGE if a signer gave one token for another, and no vaults took the
+    opposite sides.
     """
     if call.below_router:
         _take_in(call, inner)

@@ -74,7 +74,7 @@ class Order:
 
 
 def report_order(resource: Resource) -> Order:
-    """Return the order of one answer, *resource*, at the price of one request."""
+    """Return an order for one answer from *resource*, at the price of one request."""
     return Order(
         resource,
         price=lambda price_list: price_list.request,

@@ -281,7 +281,7 @@ class Takings(NamedTuple):
 
     @property
     def usd(self) -> Decimal:
-        """The total value in USD at the time of payment; unknown values count as the list price."""
+        """The sum of the payments in USD, each at its value when paid or, if unknown, its list price."""
         return sum_usd(self.credits, self.payments - self.valued, self.worth)
 
 
@@ -304,7 +304,7 @@ class WalletSum(NamedTuple):
 
     @property
     def usd(self) -> Decimal:
-        """The total value in USD at the time of payment; unknown values count as the list price."""
+        """The sum of the payments in USD, each at its value when paid or, if unknown, its list price."""
         return sum_usd(self.credits, self.payments - self.valued, self.worth)
 
 

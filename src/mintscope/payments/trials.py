@@ -68,7 +68,7 @@ def networks_of(address: str) -> Networks:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """A simulation that was allowed; it counts as failed until `give_back` is called."""
+    """A simulation within the limit of failed simulations, which counts it until `give_back`."""
 
     windows: Windows
 

@@ -190,8 +190,8 @@ class PageEndpoints:
     async def _refilled(self, page: PageRoute, request: Request) -> str:
         """Return the URL of the page to return to, with the form values that *page* keeps.
 
-        The values are left out if they are too long for a URL, if a script keeps them, or if the
-        body cannot be read as a form.
+        The URL has no values if they are too long for it, if the script of the page restores them
+        in the browser, or if the body is not a form.
         """
         here = self._here(request)
         names = page.refilled

@@ -104,7 +104,7 @@ class FileSource:
 
 
 def _take(stream: Iterator[Update], reader: "_Reader") -> tuple[Sequence[Update], FileError | None]:
-    """Return the next updates, and the error that ended *stream*, if any; no updates: the end."""
+    """Return the next updates, none at the end of *stream*, and the error that ended it, if any."""
     batch: list[Update] = []
     end = reader.text_bytes + BATCH_BYTES
     try:

@@ -136,10 +136,9 @@ class Poller:
             raise Unreachable(f"expected blocks at the newest slot; it lists none before {head}")
 
     async def _slots(self, seconds: float) -> int:
-        """Return the number of slots in *seconds* at the present pace of the chain.
+        """Return the number of slots in *seconds* at the pace of the chain, which the node reports.
 
-        Returns 0 if *seconds* is 0, or if the node does not know the pace: then no backfill is
-        read, and no slot is skipped.  Raises RpcFailure.
+        Returns 0 if the node does not know the pace.  Raises RpcFailure.
         """
         if not seconds:
             return 0

@@ -364,9 +364,9 @@ class Walk:
         return self._window.task(self._window.lowest_slot).done()
 
     def _drop_proven(self) -> None:
-        """Drop the requests for slots that have no block, as a received block shows.
+        """Drop requests for the slots between the newest delivered block and its child, if received.
 
-        That block is the next one after the newest delivered block.
+        A block names its parent, so these slots have no block.
         """
         child = self._window.child_of(self._lineage.tip.slot)
         if child is None or self._lineage.judge(child) is not Fit.FOLLOWS:

@@ -1,8 +1,8 @@
 """Creation, lookup by hash, rotation and revocation of API keys.
 
 A thief of a key gets no rights beyond those of the key: if a key rotates itself, the new key
-expires when the old key would have expired; only an administrator grants scopes to an agent's key;
-and the account's owner gets an e-mail.
+expires when the old key would have expired, and only an administrator grants scopes to an agent's
+key.  The owner of the account gets an e-mail about each new key.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""Endpoints for sign-up, exchange and the caller's own key, with their bodies."""
+"""Endpoints to apply for access, to get the API key, and to manage it; with their bodies."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass

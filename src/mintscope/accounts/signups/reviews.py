@@ -69,8 +69,7 @@ STANDINGS: Final = {
 class Decision:
     """A decision on an application, or on the scopes that its key requested.
 
-    expected   the states in which the application can be decided; ignored if its key requested
-               scopes
+    expected   the states in which the application can be decided; not used for a decision on scopes
     """
 
     signup_id: SignupId

@@ -128,9 +128,9 @@ class LivePages:
         return {frame: News(event, event) for frame, event in events.items()}
 
     async def _look_at_list(self, mints: Collection[Mint]) -> Mapping[Mint, News]:
-        """Return the tokens' rows of the list as events.
+        """Return the rows of *mints* in the token list, as events.
 
-        If the list has not changed, rows that were sent before are left out.
+        If the list is the same as at the last call, return only the rows that were not sent yet.
         """
         try:
             listed = self._market.lists.newest()

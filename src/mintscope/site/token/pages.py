@@ -112,9 +112,9 @@ class Views:
         return Admission.NONE if left else Admission.ALLOWED
 
     async def buy(self, user_id: UserId, mint: Mint) -> bool:
-        """Buy a view of *mint* for a credit unless one is active; return False without a credit.
+        """Buy a view of *mint* for one credit, unless the user has an active view of it.
 
-        If ServiceUnavailable is raised, nothing is spent.
+        Return False if the user has no credit.  If ServiceUnavailable is raised, nothing is spent.
         """
         return await self.purchases.buy(user_id, f"{user_id} {mint}")
 
@@ -175,11 +175,12 @@ class UntrackedTokens:
         return Page(TEMPLATE, shown, status=404)
 
     async def track(self, request: PageRequest, mint: Mint) -> PageResponse:
-        """Track *mint* if it is on the chain and the user may track another mint today.
+        """Track *mint*, or store a request to administrators to track it.
 
-        Else store a request to administrators, unless the user has sent too many requests.  Do
-        nothing if *mint* is tracked already or is not a mint, if this process cannot change which
-        tokens are tracked, or if the user's e-mail address is not verified.
+        A request is stored if *mint* is not on the chain, or if the user may track no other mint
+        today; no request is stored if the user has sent too many.  Do nothing if *mint* is tracked
+        already or is not the address of a mint, if this process cannot track tokens, or if the
+        user's e-mail address is not verified.
         """
         operations = self._operations
         user = request.signed_in.user

@@ -160,7 +160,7 @@ class TokenReading:
 
 
 def kind_of(width: Width) -> ReportKind:
-    """Return the kind of a report that includes the timeframe of a chart of *width*."""
+    """Return the kind of report that has the indicators of a chart with candles of *width*."""
     return PARTIAL if width.name in set(Timeframe) else PARTIAL._replace(timeframes=(width.name,))
 
 
