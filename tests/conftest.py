@@ -148,7 +148,7 @@ def _name(path: Path) -> str:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
-    """Remove the databases of a test after its fixtures have ended: each takes 8 MB."""
+    """Drop the databases of a test after its fixtures have ended, because each takes 8 MB."""
     folder = getattr(item, "funcargs", {}).get("tmp_path")
     yield
     if folder is not None:

@@ -55,7 +55,6 @@ async def change(site: Website, person: Person, email: str) -> str:
 
 
 async def emails_to(site: Website, email: str) -> int:
-    """Return the number of e-mails written to *email*."""
     assert site.accounts.mailbox is not None
     sent = await site.accounts.mailbox.recent(limit=100)
     return sum(each.email.recipient == email for each in sent)

@@ -19,7 +19,7 @@ HOSTILE = "<script>alert(1)</script>\"'{{7*7}}"
 
 
 async def make(person: Person, address: str = REVIEW, newest: int = 0) -> str:
-    """Create a key with the settings in the query of *address*; return its text."""
+    """Create an API key on the review page at *address*, which has its settings; return the key."""
     made = await person.send(address, {"newest": str(newest)})
     assert made.status_code == 200, words(made)
     found = SECRET.search(made.text)

@@ -145,7 +145,7 @@ def question(page: httpx.Response) -> str:
 
 
 def fields(page: httpx.Response, device: Authenticator, **changes: str) -> dict[str, str]:
-    """Return the fields that the page's script sends: time of the request, answer of *device*."""
+    """Return the fields that the page's script sends: the start time, and *device*'s answer."""
     (begun,) = [each["value"] for _, each in tags(page) if each.get("name") == "begun"]
     return {"begun": begun, "answer": device.sign(question(page), **changes)}
 

@@ -41,7 +41,7 @@ class Phone:
 
 
 async def scan(site: Website, person: Person) -> Phone:
-    """Begin to add an app; return it with the secret from the page's link to `otpauth:`."""
+    """Begin to add an authenticator app; return a phone with the secret of the `otpauth:` link."""
     assert where(await person.send(f"{FACTORS}/app")) == f"{FACTORS}/app"
     page = await person.open(f"{FACTORS}/app")
     links = [found["href"] for tag, found in tags(page) if tag == "a"]

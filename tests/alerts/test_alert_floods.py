@@ -132,7 +132,7 @@ def by_alert(emails: Sequence[Draft]) -> Counter[int]:
 
 
 def lines_of(emails: Sequence[Draft], alert: SignalId) -> int:
-    """Return the number of firings in the e-mails of an alert."""
+    """Return the number of firings of *alert* that *emails* list or summarize."""
     found = 0
     for each in emails:
         if int(each.facts["signal"]) == alert:
@@ -252,7 +252,7 @@ T = TypeVar("T")
 
 @dataclass
 class CountedEmails(AccountStore):
-    """A store that counts the e-mails of its largest transaction."""
+    """A store that records the largest number of e-mails written in one transaction."""
 
     store: AccountStore
     most: int = 0

@@ -55,7 +55,7 @@ HOOK = {"webhook": "https://hooks.example.org/mintscope"}
 
 
 async def make(person: Person, **changes: str) -> str:
-    """Make an alert; return the path of its page."""
+    """Create an alert by the form; return the path of its page."""
     made = await person.send("/alerts/new", ALERT | changes)
     assert made.status_code == 303, words(made)
     return where(made).partition("?")[0]

@@ -1,4 +1,4 @@
-"""Firings and webhooks are in two files; a new money file uses no firing number again."""
+"""Firings and webhooks are in two files: with a new money file, no firing number is reused."""
 
 from pathlib import Path
 

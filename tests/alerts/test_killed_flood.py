@@ -127,7 +127,10 @@ class Flood:
             self.look()
 
     async def trade(self, minute: int) -> None:
-        """Store the swaps of a minute: each but the first crosses the level, one rises to 60."""
+        """Store AT_ONCE swaps in *minute*, with prices that alternate across the alerts' level.
+
+        In minute 40, one price is 60.
+        """
         slots = []
         for number in range(AT_ONCE):
             self.slot += 1

@@ -59,7 +59,7 @@ async def receiving(answer: bytes = OK, *, is_last_word: bool = True) -> AsyncIt
 
 
 def resolving(*answers: Sequence[str]) -> Callable[[str, int], Awaitable[Sequence[str]]]:
-    """Return a resolver that answers each look-up, of any name, with the next of *answers*."""
+    """Return a fake DNS resolver that answers each look-up with the next of *answers*."""
     left = list(answers)
 
     async def resolve(_host: str, _port: int) -> Sequence[str]:

@@ -22,7 +22,7 @@ def receivers(clock: ManualClock, per_minute: int) -> Receivers:
 
 
 async def admitted(found: Receivers, host: str, user_id: UserId) -> int:
-    """Return the number of admitted attempts, of 100 that are made at once."""
+    """Return the number of admitted attempts to send to *host*, of 100 made in a row."""
     return [await found.admit(host, user_id) for _ in range(100)].count(None)
 
 

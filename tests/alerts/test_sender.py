@@ -49,7 +49,7 @@ URL: Final = "https://example.org/hook"
 
 @dataclass(kw_only=True, eq=False)
 class Receiver(WebhookPost):
-    """A receiver in place of the network; *answers* returns the outcome of each attempt."""
+    """Replaces the sending of webhooks: *answers* returns the outcome of each attempt."""
 
     timeout_s: float = 1.0
     answers: Callable[[], NotAccepted | None] = lambda: None

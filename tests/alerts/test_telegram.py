@@ -102,7 +102,7 @@ class FakeTelegram:
         return 200, {"ok": True, "result": result}
 
     def answer(self, path: str, body: dict[str, Any]) -> Answer:
-        """Answer a request; the case of method names does not matter."""
+        """Answer a request to the bot API as Telegram does; method names are case-insensitive."""
         _, bot, method = path.split("/")
         if bot != f"bot{TOKEN}":
             return refusal(401, "Unauthorized")
@@ -352,7 +352,6 @@ async def test_a_chat_that_blocks_the_bot_gets_no_more_messages(linked: Linked) 
 async def test_a_chat_gets_one_message_a_round_and_pauses_if_telegram_demands_it(
     linked: Linked,
 ) -> None:
-    """Firings and tests in a pause, or while a message is leased, change neither time."""
     scene = linked.scene
     bot = linked.bot
     clock = linked.scene.clock
@@ -496,7 +495,7 @@ async def test_a_message_that_cannot_be_answered_does_not_stop_others(linked: Li
 
 @pytest.mark.parametrize(("count", "kilobytes"), [(100, 60), (10, 450)])
 async def test_long_messages_do_not_stop_others(linked: Linked, count: int, kilobytes: int) -> None:
-    """This holds for many messages, and for messages with many links."""
+    """Together, the messages are longer than the longest answer that the service reads."""
     link = {"type": "text_link", "offset": 0, "length": 1, "url": f"https://x.org/{'x' * 1_000}"}
     for _ in range(count):
         linked.fake.write(5, "a message that was forwarded", username="mallory")

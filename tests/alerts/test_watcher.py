@@ -253,7 +253,10 @@ async def test_alerts_of_loaded_tokens_fire_while_others_are_loaded(
 def slow_ema9(
     trades: Sequence[definitions.Trade], width_s: int, now: int, open_count: int
 ) -> float | None:
-    """Return EMA 9 of candles; if *open_count* is 0, only of candles that have ended by *now*."""
+    """Return EMA 9 of the candles of *trades*; None if there are no candles.
+
+    open_count   0: only candles that have ended by *now* count
+    """
     candles = definitions.candles(trades, width_s)
     ended = now - now % width_s
     if not open_count:

@@ -82,7 +82,7 @@ class Scene:
         self.user_id = await self.store.transact(lambda rows: rows.users.insert(new))
 
     async def begin_again(self) -> None:
-        """Replace the log, delete all alerts, and reset the stored state of evaluation."""
+        """Begin with a new log, without alerts and without a stored state of the evaluator."""
         for signal in await self.signals.of_user(self.user_id):
             await self.signals.delete(self.user_id, signal.signal_id)
 

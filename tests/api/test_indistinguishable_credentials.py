@@ -54,7 +54,7 @@ async def service(tmp_path: Path, tally: Tally) -> AsyncIterator[Service]:
 
 
 class Cases:
-    """Sends requests about agents in different states, slowly enough for the rate limit."""
+    """Sends requests with credentials of agents in various states, below the rate limit."""
 
     def __init__(self, service: Service, tally: Tally) -> None:
         self._service = service

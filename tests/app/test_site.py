@@ -1,4 +1,4 @@
-"""Paths of the API answer JSON, other paths are pages; a 404 has the form that fits its client."""
+"""API paths answer JSON, other paths are pages; a 404 has the form that fits its client."""
 
 from collections.abc import AsyncIterator
 

@@ -102,7 +102,6 @@ def test_every_benchmark_can_be_loaded(module: str) -> None:
 
 @pytest.mark.process
 def test_the_names_of_figures_are_modules_and_are_on_the_page() -> None:
-    """Each name that the command accepts is a module and is on the page; others are errors."""
     main = importlib.import_module("bench.__main__")
     page = (ROOT / "docs" / "benchmarks.md").read_text()
     asked = subprocess.run(

@@ -25,7 +25,7 @@ async def buyer(chromium: Browser, shop: Shopfront) -> AsyncIterator[Visitor]:
 
 
 async def begin(visitor: Visitor, wallet: BrowserWallet, bundle: int = 10) -> None:
-    """Open the page of *bundle* with *wallet* in the browser, and select this wallet."""
+    """Open the page that sells *bundle* credits with *wallet* installed, and select the wallet."""
     await wallet.enter(visitor.page)
     await visitor.open(f"/buy/{bundle}")
     await choose(visitor)

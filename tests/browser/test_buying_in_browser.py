@@ -37,15 +37,15 @@ MOVED_MAX: Final = 0.02
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def shop(lasting_shop: Shopfront) -> Shopfront:
-    """Return the shop at a later time, so that no limit counts requests of the previous test."""
+    """Return the shop six minutes later, when no limit counts the requests of the previous test."""
     lasting_shop.world.seconds(6 * MINUTE_MS // 1_000)
     return lasting_shop
 
 
 async def sold_once(shop: Shopfront, before: int, secret: str) -> None:
-    """Expect one payment for ten credits on top of *before*, and ten credits on the token *secret*.
+    """Expect one new payment for ten credits, ten credits on the token *secret*, and clean books.
 
-    Also expect that the books and the chain agree.
+    before   the amount that the treasury had received earlier
     """
     assert shop.world.received() - before == PRICES[10]
     assert await balance(shop, secret) == 10

@@ -122,7 +122,7 @@ def plain(result: CallToolResult) -> dict[str, Any]:
 
 
 def priced(log: FakeLog, until_s: int) -> None:
-    """Add a swap in each of MINUTES minutes before *until_s*."""
+    """Add a swap to *log* in each of the MINUTES minutes before *until_s*."""
     random, price = Random(3), 2.0
     log.track(Mint(WSOL))
     for minute in range(MINUTES):

@@ -52,7 +52,7 @@ async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Websit
 
 
 async def used_token(site: Website, number: int) -> CreditToken:
-    """Return a credit token of 1,000 credits, used as in USE on the twenty days up to today."""
+    """Return a token of 1,000 credits that has spent the numbers in USE, one on each day."""
     token, ledger = credit_token(number), site.ledger
     account = await ledger.issue(token, 1_000, "")
     assert isinstance(ledger, DebitLedger)

@@ -1,4 +1,4 @@
-"""Every page, light and dark, wide and narrow, as strangers, people and administrators see it.
+"""Every page, in light and dark, wide and narrow, as visitors, users and administrators see it.
 
 The pictures are in `build/screenshots`.
 """
@@ -284,7 +284,7 @@ async def tour(chromium: Browser, folder: Path, role: str) -> list[Fault]:
 
 
 async def look_when_stale(site: Website, visitor: Visitor) -> list[Fault]:
-    """Return the faults of the page that asks for the password again."""
+    """Let the sign-in go stale; return the faults of the page that asks for the password again."""
     site.clock.advance(11 * MINUTE_MS)
     await visitor.open("/settings/api-keys/new")
     faults = await look_at(visitor.page, "prove")

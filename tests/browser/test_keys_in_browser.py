@@ -17,7 +17,7 @@ SECRET = re.compile("svc_live_[0-9a-f]{80}")
 
 
 async def ask_for_key(visitor: Visitor, name: str = "My bot") -> None:
-    """Fill in the form of a new key, and open the review of the key."""
+    """Fill in the form for a new API key, and open the page that reviews it."""
     await visitor.open(f"{KEYS}/new")
     await visitor.fill(Name=name)
     await (

@@ -55,7 +55,6 @@ class TroubledProxy:
         self._is_awake.set()
 
     def cut(self) -> None:
-        """Close all connections."""
         for writer in self._open:
             writer.transport.abort()
 
@@ -129,10 +128,10 @@ POLL_MS = 3_500
 class Subject:
     """A live page, and a way to change its content.
 
-    stream  the path of the updates; None if the page polls
-    lost    the selector of the page's text about the connection
-    trade   lets the market trade; returns a selector that matches once the page shows the trade
-    seen_ms  the most milliseconds until the page shows that the connection is closed
+    stream    the path of the updates; None if the page polls
+    lost      the selector of the page's text about the connection
+    trade     lets the market trade; returns a selector that matches once the page shows the trade
+    seen_ms   the most milliseconds until the page shows that the connection is closed
     """
 
     path: str

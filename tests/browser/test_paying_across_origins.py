@@ -58,7 +58,7 @@ def _exports(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _chosen(choice: Any) -> str | None:
-    """Return the file for browsers in *choice*, a value of `exports`; None if it has none."""
+    """Return the file for browsers in *choice*, a value of `exports`; None if there is none."""
     if isinstance(choice, str):
         return choice
     for condition, inner in (choice or {}).items() if isinstance(choice, dict) else ():

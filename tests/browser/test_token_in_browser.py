@@ -155,7 +155,7 @@ async def style_count(reported: CDPSession) -> int:
 
 @pytest.mark.asyncio(loop_scope="session")
 async def test_the_axis_shows_very_small_and_very_large_prices(watcher: Visitor) -> None:
-    """By itself, the chart library compares prices to 1e-14, and throws for steps below 1e-17."""
+    """Unpatched, the chart library compares prices to 1e-14, and throws for steps below 1e-17."""
     page = watcher.page
     faults: list[str] = []
     page.on("pageerror", lambda error: faults.append(str(error)))
@@ -358,7 +358,7 @@ async def test_times_at_the_axis_are_not_cut_and_all_texts_have_enough_contrast(
 
 
 def last_candle(close: float) -> list[float | None]:
-    """Return a candle after those of `thin(60, 0)` that closes at *close* and has an RSI."""
+    """Return the candle after those of `thin(60, 0)`, with the close *close* and the RSI 55."""
     averages: list[float | None] = [None] * 4
     return [1_763_200_800 + 60 * 60, 5.0, 6.0, 4.0, close, 9, 1, 0, *averages, 55.0]
 

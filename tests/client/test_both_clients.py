@@ -41,7 +41,7 @@ def full_reports(monkeypatch: pytest.MonkeyPatch) -> bytes:
 
 
 class Here:
-    """A service that sells, with its address and that of its chain."""
+    """A service that sells, with its URL and that of its chain's node."""
 
     def __init__(self, shop: SellingApi, world: World, url: str, rpc: str) -> None:
         self.shop, self.world, self.url, self.rpc = shop, world, url, rpc

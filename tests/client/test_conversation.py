@@ -1,4 +1,4 @@
-"""Requests, waits and spent credits of a call, without a connection."""
+"""The requests, waits and spent credits of a client's call, tested without a connection."""
 
 import json
 from base64 import b64encode

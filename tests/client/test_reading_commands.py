@@ -1,4 +1,4 @@
-"""`mintscope get` at a real service: its output and the exit codes of commands of a client."""
+"""`mintscope get` against a real service: its output, and the exit codes of client commands."""
 
 import asyncio
 import json

@@ -285,7 +285,7 @@ def test_an_update_without_a_snapshot_is_unreadable() -> None:
 
 
 class Line(httpx.BaseTransport, httpx.AsyncBaseTransport):
-    """Answers each request with the next of *streams*, in small chunks."""
+    """A transport that answers each request with the next of *streams*, in small chunks."""
 
     def __init__(self, *streams: bytes | httpx.Response) -> None:
         self.streams = list(streams)

@@ -96,7 +96,7 @@ console.log(usd);
 async def test_the_served_package_equals_the_built_sources_and_has_types(
     service: Service, tmp_path: Path
 ) -> None:
-    """The package is installed, and its types check a program."""
+    """A program that uses the installed package passes the type checker."""
     tsc = str(PACKAGE / "node_modules/typescript/bin/tsc")
     served = await service.client.get(f"/client/mintscope-client-{__version__}.tgz")
     with tarfile.open(fileobj=io.BytesIO(served.content)) as archive:

@@ -61,7 +61,7 @@ def transactions(params: list[Any]) -> list[VersionedTransaction]:
 
 
 class ShowsItSigned(RpcSettlement):
-    """A faulty settlement: the node simulates a signed transaction, which the node could send."""
+    """A faulty settlement that signs a transaction before simulating it: the node could send it."""
 
     world: World
 

@@ -146,7 +146,7 @@ class Shape:
 
 
 def flaws(ours: Shape, theirs: Shape, where: str) -> Iterator[str]:
-    """Yield each difference by which *ours* cannot read *theirs*, or loses a part of it."""
+    """Yield each way in which a reader of the shape *ours* misreads data of the shape *theirs*."""
     taken = ours.by_type()
     for name, sent in theirs.by_type().items():
         other = taken.get(name) or (taken.get("number") if name == "integer" else None)

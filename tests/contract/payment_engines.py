@@ -175,7 +175,7 @@ ENGINES: Final[dict[str, Callable[[Path], AbstractAsyncContextManager[Engine]]]]
 
 @asynccontextmanager
 async def every_engine(folder: Path) -> AsyncIterator[list[Engine]]:
-    """Yield an empty engine of each kind, each in a separate folder in *folder*."""
+    """Yield an empty payment store of each engine, each in a separate folder in *folder*."""
     async with AsyncExitStack() as stack:
         engines = []
         for name, opened in ENGINES.items():

@@ -1,4 +1,4 @@
-"""The audit finds contradictions in all books; it reads a part at a time, on every engine."""
+"""The audit finds a contradiction in any of the books, reading them in parts, on every engine."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence

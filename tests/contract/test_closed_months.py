@@ -331,7 +331,7 @@ def test_an_interrupted_close_is_repeated(books: Books) -> None:
 
 
 def test_a_month_is_closed_with_correct_sums_after_an_upgrade_during_a_walk(books: Books) -> None:
-    """The older version stored balances but no sums, so the audit begins again."""
+    """The older version stored no sums of the month, so the upgraded audit begins again."""
     books.trade(Random(6), 12, FIRST)
     now = month_end(Month(FIRST + 1))
     with closing(books.connect()) as database:

@@ -1,4 +1,4 @@
-"""The contract of every engine of the market: it stores coverage, and reads it by hour."""
+"""The contract of every database engine for coverage: it is stored, and read by hour."""
 
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path

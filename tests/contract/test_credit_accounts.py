@@ -24,7 +24,7 @@ FALL_BEHIND = "UPDATE credit_received_mark SET entry = entry - 1000000"
 
 @dataclass
 class Engine:
-    """A CreditAccounts, and the ledger that issues credits to its accounts."""
+    """The credit accounts of users, and the ledger that issues credits to them, on one engine."""
 
     accounts: CreditAccounts
     ledger: CreditLedger

@@ -306,7 +306,7 @@ async def test_a_person_who_claims_an_agent_gets_its_credits_and_open_purchases(
 
 
 async def test_a_user_can_read_all_own_payments_and_no_others(scene: Scene) -> None:
-    """A user owns payments into the account and of linked wallets; two began at the same time."""
+    """A user's own payments are those into the account and those from linked wallets."""
     alice, bob = await scene.user(1), await scene.user(2)
     account, of_bob = await scene.credits.open(alice), await scene.credits.open(bob)
     await scene.store.transact(lambda rows: rows.wallets.link(alice, Wallet("linked"), NOW))

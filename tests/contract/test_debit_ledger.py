@@ -128,7 +128,7 @@ class Scene:
             return int(db.execute("SELECT count(*) FROM stream_minute").get)
 
     def name_count(self) -> int:
-        """Return the number of names in the store under which paid answers can be repeated."""
+        """Return the number of stored names of debits whose answer can be repeated for free."""
         with closing(self.database()) as db:
             return int(db.execute("SELECT count(*) FROM kept_answer").get)
 
@@ -419,7 +419,7 @@ async def test_an_answer_with_a_name_is_paid_for_once_while_it_is_kept(scene: Sc
 
 
 async def test_a_repeated_debit_whose_client_leaves_changes_nothing(scene: Scene) -> None:
-    """An earlier request, which was answered, has paid for the repeated answer."""
+    """The first request has paid for the answer, so the repetition is free."""
     account = await scene.ledger.issue(FIRST, 10, "")
     named = Debit(account, 3, once="a name")
     assert isinstance(await scene.ledger.debit(named), Debited)

@@ -122,7 +122,7 @@ async def test_reverts_of_strangers_leave_the_half_that_is_kept_for_buyers(
 async def test_a_buyer_whose_payment_reverts_counts_as_a_stranger_again(
     engine: Engine,
 ) -> None:
-    """A payer may burn one fee of the buyers' half for each of its own successful payments."""
+    """For each successful payment, a payer may burn one fee of the half that is for buyers."""
     budget = Budget(fee_lamports=20 * FEE, in_flight_fee_lamports=40 * FEE)
     await sell_to(engine, "once")
     await sell_to(engine, "honest")

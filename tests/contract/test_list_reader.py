@@ -97,7 +97,10 @@ def expect_values(shown: dict[str, Any], expected: dict[str, float | None]) -> N
 
 
 def closes_of(mint: Mint, swaps: list[Reported]) -> dict[Timeframe, list[float | None]]:
-    """Return the closes of the newest AGES closed candles of *mint*, newest first."""
+    """Return the closes of the newest AGES closed candles of *mint*, newest first, by timeframe.
+
+    None stands for a candle that does not exist.
+    """
     own = [swap for swap in swaps if swap.mint == mint and swap.usd is not None]
     found: dict[Timeframe, list[float | None]] = {}
     for timeframe, width_s in WIDTH_S.items():

@@ -55,7 +55,7 @@ async def market(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
 
 
 class Seen(ListKeeper):
-    """A ListKeeper that records all bytes of the list whenever a snapshot may be stored."""
+    """Records the bytes of the list each time that it may be stored as a snapshot."""
 
     bits: list[bytes]
 
@@ -66,7 +66,7 @@ class Seen(ListKeeper):
 
 
 class Process:
-    """The part of an api process that has a list."""
+    """An api process, reduced to the parts that keep the list of all tokens."""
 
     def __init__(
         self, market: TradedStore, clock: ManualClock, keep: ListMemory = IN_MEMORY
@@ -324,7 +324,7 @@ async def test_a_snapshot_of_another_version_is_kept_for_a_day(market: TradedSto
 
 
 async def stored(snapshots: ListSnapshots, now: UnixMs, form: str) -> SnapshotMark:
-    """Store a snapshot of one piece at *now*, and return its mark."""
+    """Store a one-piece snapshot of the format *form* at *now*, and return its mark."""
     number = await snapshots.begin(now)
     assert number is not None
     await snapshots.add(number, 0, b"whole")

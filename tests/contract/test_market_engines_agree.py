@@ -90,7 +90,7 @@ class HurryingClock(ManualClock):
 
 
 class History:
-    """Invents the changes that a source reports, at a random pace."""
+    """Invents a random history of slots, as a source reports it."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
@@ -179,7 +179,7 @@ class History:
         )
 
     def _mint(self) -> Mint:
-        """Return a mint that trades often, or one that trades only in the current slot."""
+        """Return a mint that trades often or, one time in ten, a new mint."""
         is_brief = self._random.random() < 0.1
         return Mint(f"mint-{self._appends}") if is_brief else self._random.choice(MINTS)
 
@@ -203,7 +203,7 @@ class History:
 
 
 async def lived(engine: str, folder: Path, seed: int, *, follows_all: bool) -> list[str]:
-    """Return the content of *engine* after each part of the history that *seed* determines."""
+    """Write the history that *seed* determines; return the content of *engine* after each part."""
     random = Random(seed)
     history, reported, clock = History(random), [], HurryingClock(UnixMs(0))
     for _ in range(RESTARTS):

@@ -1,4 +1,4 @@
-"""The contract of every engine of the market.  To test an engine, add it to `MARKET_ENGINES`."""
+"""The contract of every database engine of the market. To test one, add it to `MARKET_ENGINES`."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack

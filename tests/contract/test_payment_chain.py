@@ -29,7 +29,7 @@ from support.scenes.payments.payment_world import AMOUNT, RESOURCE, World, buy
 
 
 class Chain(Settlement, PaymentChain, TreasuryHistory, Protocol):
-    """The three ports of the chain for payments, implemented over one node."""
+    """All that payments need of the chain: three ports, implemented over one node."""
 
 
 def rpc(world: World, terms: Terms | None = None) -> Chain:

@@ -178,7 +178,7 @@ async def test_a_payment_that_returns_twice_restores_only_credits_that_were_froz
 
 
 async def test_a_payment_is_frozen_once(engine: Engine) -> None:
-    """The last evidence takes back no more credits: this payment bought none of those left."""
+    """The proof that it is dead takes nothing more: its ten credits were taken when it reverted."""
     purchase = TopUp(credits=10, account=engine.open_account(15))
     asked = new_payment("a", purchase=purchase)
     await engine.store.begin(asked)
@@ -279,7 +279,7 @@ async def test_a_payer_begins_exactly_as_many_payments_as_its_funds_cover(
 async def test_a_payment_that_resolved_since_the_lookup_still_reserves_funds(
     engine: Engine,
 ) -> None:
-    """The simulated balance may be older than the landing of the payment that has resolved."""
+    """The simulated balance may be older than the landing of the resolved payment."""
     mark = (await engine.store.find(MessageHash(named("b")))).mark
     first = new_payment("a")
     await engine.store.begin(first)
@@ -492,9 +492,10 @@ def within(
     like: PendingPayment,
     end: int,
 ) -> list[PendingPayment]:
-    """Return those of *these* that ended in the hour before *end*, with the *who* of *like*.
+    """Return the payments of *these* that ended in the hour before *end* and are like *like*.
 
-    who   "payer" or "address", the name of the compared attribute
+    when   the time at which each payment ended
+    who    the attribute that must be equal: "payer" or "address"
     """
     return [
         each

@@ -1,4 +1,7 @@
-"""The contract of every RotationStore.  To test another engine, add it to `ENGINES`."""
+"""The contract of every `RotationStore`, which replaces credit tokens.
+
+To test another engine, add it to `ENGINES`.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable

@@ -342,7 +342,7 @@ async def test_swaps_that_were_logged_without_their_detail_are_left_out(traded: 
 
 
 def pooled(index: int, random: Random) -> PricedSwap:
-    """Return a swap of A in one of 40 pools; some pools are chosen more often."""
+    """Return a random swap of the mint A in one of 40 pools, some of which are more likely."""
     usd = random.choice([None, random.uniform(1, 2)])
     pool = f"pool{min(random.randrange(40), random.randrange(40))}"
     detail = SwapDetail(Signature(f"{index}"), f"of {pool}", 1, 0, USDC, 1, 6)

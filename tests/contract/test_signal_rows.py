@@ -44,7 +44,7 @@ def at(number: int) -> UnixMs:
 async def two(
     request: pytest.FixtureRequest, tmp_path: Path
 ) -> AsyncIterator[tuple[AccountStore, AccountStore]]:
-    """Yield two stores over one database, as in two processes."""
+    """Yield two stores over one database, as two processes would open them."""
     async with AsyncExitStack() as stack:
         opener = ENGINES[request.param]
         here, there = [await stack.enter_async_context(opener(tmp_path)) for _ in range(2)]

@@ -1,4 +1,4 @@
-"""The contract of every Source.  To test another engine, add it to `ENGINES`.
+"""The contract of every source of blocks. To test another engine, add it to `ENGINES`.
 
 Each source delivers the same chain: five blocks, with one skipped slot between two blocks.
 """

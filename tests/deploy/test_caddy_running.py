@@ -67,7 +67,7 @@ def test_requests_go_only_to_processes_that_are_ready(proxy: Proxy) -> None:
 
 
 def test_requests_go_to_live_processes_if_no_process_is_ready(proxy: Proxy) -> None:
-    """The error in the answer of a live process has the form that clients know."""
+    """A process that is not ready answers in the API's error format, unlike the proxy itself."""
     for upstream in proxy.upstreams:
         upstream.is_ready = False
     for _ in range(30):

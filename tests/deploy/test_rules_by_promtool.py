@@ -1,4 +1,4 @@
-"""Alerts fire on samples of their fault, and not on samples of usual operation."""
+"""Prometheus alerts fire on samples of their fault, and not on samples of normal operation."""
 
 from pathlib import Path
 from typing import Any, Final
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.process, by_promtool]
 
 
 def only(alert: str) -> dict[str, Any]:
-    """Return only the rules of *alert*, because evaluating all rules takes ten times as long."""
+    """Return the rules of *alert* alone, because evaluating all rules takes ten times as long."""
     groups = read_yaml(RULES)["groups"]
     rules = [rule for group in groups for rule in group["rules"] if rule["alert"] == alert]
     assert rules

@@ -46,7 +46,7 @@ def before(request: pytest.FixtureRequest) -> Before:
 async def shop(world: World) -> AsyncIterator[tuple[str, SellingApi]]:
     """Yield the address of a shop, and the shop.
 
-    Its terms are as long as possible: they have two assets and a blockhash.
+    Its 402s are as long as possible: they offer two assets and have a blockhash.
     """
     world.fund("buyer", usdc_atoms=10**6)
     async with shop_at_its_address(world, also=[world.usdc_terms]) as (origin, shop):
@@ -55,7 +55,7 @@ async def shop(world: World) -> AsyncIterator[tuple[str, SellingApi]]:
 
 
 def example_body(operation: Operation) -> Any:
-    """Return the request body of *operation* that the API description has as example."""
+    """Return the example request body in the API description of *operation*."""
     (schema,), components = schemas_of((operation.body,))
     return Examples(components).of(schema)
 
@@ -128,7 +128,7 @@ async def test_proxies_pass_a_stream(
 async def test_proxies_pass_every_payment_and_its_answer(
     shop: tuple[str, SellingApi], before: Before, tmp_path: Path
 ) -> None:
-    """Payments are made by x402, and by MPP, which adds its own receipt to the signed receipt."""
+    """Payments are made by x402 and by MPP; an answer of MPP has its own receipt, too."""
     origin, selling = shop
     sold = [each for each in operations(selling) if each.is_payable]
     receipts = 0

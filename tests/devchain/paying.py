@@ -71,7 +71,7 @@ class PayingChain:
         return signature
 
     def pay(self, memo: str = "a quote", *, amount: int = PRICE) -> str:
-        """Send a payment without preflight, as facilitators do."""
+        """Send a payment without preflight, as facilitators do, and return its signature."""
         return self.send(self.payment(memo, amount=amount), skipPreflight=True)
 
     def status(self, signature: str) -> Any:

@@ -22,7 +22,7 @@ class Node:
         return (await self._client.post("/", json=call)).json()["result"]
 
     async def past(self, address: str, limit: int) -> list[dict[str, Any]]:
-        """Return all lines of *address*, read in pages of *limit* lines, the last with fewer."""
+        """Return the whole transaction history of *address*, read in pages of *limit*."""
         lines: list[dict[str, Any]] = []
         while True:
             before = {"before": lines[-1]["signature"]} if lines else {}
@@ -75,7 +75,7 @@ def keys_of(entry: Any) -> list[str]:
 
 
 def test_a_transaction_names_exactly_its_keys(young: Devchain, tower: Devchain) -> None:
-    """Also the temporary accounts that it opens, and the accounts of its votes."""
+    """Its keys include the temporary accounts that it opens, and the accounts of its votes."""
     for chain in (young, tower):
         every: set[str] = set()
         for slot in chain.blockstore.slots:

@@ -18,7 +18,7 @@ Error = dict[str, Any]
 
 
 class Node:
-    """A client of one chain."""
+    """An RPC client of one devchain."""
 
     def __init__(self, chain: Devchain, client: httpx.AsyncClient) -> None:
         self.chain = chain

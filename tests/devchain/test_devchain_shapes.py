@@ -109,7 +109,7 @@ def test_pump_fun_instructions_match_the_newest_layout(traded: Devchain, shared_
 def test_a_jupiter_route_has_the_outline_of_a_recorded_route(
     traded: Devchain, shared_data: Path
 ) -> None:
-    """Pools may differ; the instruction and the event after each pool may not."""
+    """The pools may differ, but not the route's instruction or the event after each pool."""
 
     def outline(node: Node) -> Sequence[object]:
         events = [call.data[:16] for call in node.calls if call.program == addresses.JUPITER]

@@ -43,7 +43,7 @@ def named(chain: Devchain, mint: Mint) -> bytes:
 
 
 def blocks(chain: Devchain, since_s: int, until_s: int) -> list[Slot]:
-    """Return the slots after *since_s* up to *until_s*, seconds since the market went live."""
+    """Return the slots from *since_s* (excluded) to *until_s*, in seconds since launch."""
     found = []
     for slot in chain.blockstore.slots:
         block = chain.blockstore.block(slot)

@@ -83,7 +83,7 @@ def transactions(blocks: Sequence[bytes]) -> Mapping[Slot, Sequence[Entry]]:
 
 @pytest.fixture(scope="module")
 def trades(peer: Path, blocks: Sequence[bytes]) -> Mapping[str, Sequence[Mapping[str, Any]]]:
-    """Return the trades that the parser finds, by the signature of the transaction."""
+    """Return the trades that the peer's parser finds in *blocks*, by transaction signature."""
     read = subprocess.run(
         [BIN / "node", READER, peer],
         input=b"".join(blocks),

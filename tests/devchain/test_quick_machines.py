@@ -16,7 +16,7 @@ STRANGER = Keypair.from_seed(bytes(32)).pubkey()
 
 
 def paid(monkeypatch: pytest.MonkeyPatch, machine: type[LiteSVM]) -> list[Any]:
-    """Return the entries of two payments on a chain of *machine*, one of them with a memo."""
+    """Return the transactions of two payments, one with a memo, on a chain that uses *machine*."""
     monkeypatch.setattr(bank, "LiteSVM", machine)
     chain = PayingChain()
     signatures = [chain.send(chain.payment()), chain.send(chain.payment("a memo"))]

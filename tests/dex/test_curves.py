@@ -1,4 +1,4 @@
-"""Curves that keep SOL as lamports and pay sales without a transfer: Moonit and Trench.
+"""Bonding curves that keep SOL as lamports and pay sales without a transfer: Moonit, Trench.
 
 The transactions are built from published layouts.  A `Scene` does its own accounting: it moves
 lamports between accounts, adds a transfer only if the program would make one, and records the

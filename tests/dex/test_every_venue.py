@@ -80,7 +80,7 @@ class Expected(NamedTuple):
 
 @dataclass
 class Built:
-    """One transaction, with the instruction of a venue and the expected swaps."""
+    """A transaction with an instruction of one venue, and the swaps that it should give."""
 
     layout: Layout
     head: bytes
@@ -144,7 +144,7 @@ class _Exchange:
         return [checked(user, self.mints[0], vault, paid, program=program), back]
 
     def events(self) -> list[Ix]:
-        """Return the event that the program publishes, if it publishes one."""
+        """Return the event that the program emits for the swap; empty if it emits none."""
         if self.layout.event is None:
             return []
         disc, received, paid = self.layout.event
@@ -316,7 +316,7 @@ def _dressed(moved: list[Ix], exchange: _Exchange, dress: str, tx: Tx) -> list[I
 
 
 def _wrapped(call: Ix, dress: str, router: str) -> Ix:
-    """Return *call*, wrapped in calls of other programs, if *dress* requires it."""
+    """Return *call* inside the calls of a router or of nested wrappers, as *dress* says."""
     if dress in ROUTED:
         calls = call.calls if call.program == CARRIER else [call]
         return Ix(router, ["x"], bytes(8), calls)

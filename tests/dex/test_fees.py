@@ -122,7 +122,7 @@ def test_the_paid_amount_is_the_loss_of_the_vault() -> None:
 
 @pytest.mark.parametrize("is_named", [False, True])
 def test_vaults_without_a_known_owner_gain_the_arrived_amount(is_named: bool) -> None:  # noqa: FBT001
-    """The amounts are read from the trader's side, without the fee, which reached no vault."""
+    """The amounts exclude the fee, which reached no vault; they are read from the trader's side."""
     mint = FeeMint(rate=400)
     sent, arrived = mint.send("user a", "vault a", 1000, is_named=is_named)
     call = Ix(TESSERA, ["x", "y"], b"\x10" + bytes(17), [sent, PAID])

@@ -181,7 +181,7 @@ def test_a_swap_is_read_at_every_call_depth_of_the_chain(depth: int, is_hooked: 
 
 
 def test_wrapped_sol_paid_by_a_hook_to_the_pool_is_not_the_traders_payment() -> None:
-    """Only transfers of the program itself count, on both sides."""
+    """Only transfers by the swap program itself count, for the payment and for the proceeds."""
     hook = hooked(SENT, transfer("user sol", "vault sol", 5))
     tx = pooled(raydium(hook, PAID)).holds("user sol", WSOL, USER, 9)
 

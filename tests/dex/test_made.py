@@ -407,7 +407,7 @@ def test_an_unknown_program_is_an_amm_at_any_depth() -> None:
 
 @pytest.mark.parametrize("word", ["stake", "deposit", "liquidate"])
 def test_an_instruction_named_stake_deposit_or_liquidate_is_no_swap(word: str) -> None:
-    """A stake with a reward moves two mints in and out of one owner's accounts, like a swap."""
+    """A stake with a reward moves two mints in and out of one owner's accounts, as a swap does."""
     head = hashlib.sha256(f"global:{word}".encode()).digest()[:8]
     farm = Ix("an unknown program", ["x"], head, list(EXCHANGE))
     tx = pool(users(Tx(farm)), ("vault a", A), ("vault b", B), owner="o")

@@ -1,8 +1,8 @@
 """Calls without an exchange, in the forms of real programs, give neither swap nor report.
 
 The calls are built from public layouts: first bytes, order of the transfers, owners of the
-accounts.  Each is called directly and by a bot.  At the end are the limits of decision 56: calls
-that are no exchange, but have the same transfers as an exchange.
+accounts.  Each is called directly and by a bot.  The last tests show a known limit: calls that
+exchange nothing, but have the same transfers as an exchange.
 """
 
 from dataclasses import dataclass, replace
@@ -65,7 +65,7 @@ def get(mint: str, amount: int) -> Ix:
 
 @dataclass(frozen=True)
 class Case:
-    """Calls without an exchange: usually one; several are at the top level side by side."""
+    """Program calls that exchange nothing: usually one; several are siblings at the top level."""
 
     calls: tuple[Ix, ...]
 
@@ -405,7 +405,7 @@ TRADERS = {
 
 @pytest.mark.parametrize("who", TRADERS)
 def test_the_direction_of_a_swap_is_known_if_only_the_vault_owner_exchanged(who: str) -> None:
-    """The owner of the vaults is no account of the call; no other owner gave and received."""
+    """The vault owner is no account of the call; no other owner gave one token and got another."""
     case = Case.of(TESSERA, b"\x10" + bytes(17), *TRADERS[who])
 
     assert rows(decode(case)) == [("tessera", A, 9, B, 4)]

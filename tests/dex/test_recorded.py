@@ -108,7 +108,7 @@ def test_one_pool_has_one_name(recorded: Lines, of_2026: Lines, of_autumn: Lines
 
 @pytest.mark.parametrize("tag", ["no_swap", "failed"])
 def test_a_transaction_without_a_swap_gives_no_swap(recorded: Lines, tag: str) -> None:
-    """Examples: liquidity changes, token creations, tips, limit orders, failed transactions."""
+    """The cases are liquidity changes, token creations, tips, limit orders and failures."""
     tagged = [one for one in recorded if tag in one["tags"]]
 
     assert tagged

@@ -126,7 +126,7 @@ ODD: st.SearchStrategy[Any] = st.one_of(
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Return the path of everything inside *value*."""
+    """Return the path, as keys and indices, of every value nested in the JSON document *value*."""
     inside = (
         value.items()
         if isinstance(value, dict)
@@ -453,7 +453,7 @@ def test_an_unreadable_transaction_gives_its_reason(case: str) -> None:
 
 
 def test_every_reason_is_reached() -> None:
-    """No transaction gives DECODER_BUG, which means that the decoder failed."""
+    """DECODER_BUG is left out: it means that the decoder failed, which no transaction may cause."""
     reached = {reason for _, reason in REASONS.values()}
     assert reached == set(QuarantineReason) - {QuarantineReason.DECODER_BUG}
 

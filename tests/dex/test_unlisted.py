@@ -69,7 +69,7 @@ def rows(decoded: Decoded) -> list[tuple[str, str | None, str, int, str, int]]:
 
 
 def held(tx: Tx, owner: str, quote: str = B) -> Tx:
-    """Add the trader's two token accounts and the two vaults of *owner* to *tx*; return *tx*."""
+    """Add the trader's accounts of A and *quote*, and vaults of *owner*, to *tx*; return *tx*."""
     tx.holds("user a", A, USER).holds("user b", quote, USER)
     return tx.holds("vault a", A, owner).holds("vault b", quote, owner)
 

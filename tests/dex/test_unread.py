@@ -81,9 +81,9 @@ def launchpad(data: bytes, *moved: Ix) -> Ix:
 
 
 def traded(callers: list[str], call: Ix, *, curve: tuple[int, int], user: tuple[int, int]) -> Tx:
-    """Return a transaction with token balances of only one mint.
+    """Return a transaction that calls a curve, with token balances of only one mint.
 
-    curve, user   the lamports before and after the transaction
+    curve, user   the lamports of the curve, or user, before and after the transaction
     """
     tx = Tx(*called(callers, call)).holds("user a", A, USER).holds("vault a", A, "authority")
     return tx.with_lamports("curve", *curve).with_lamports(USER, *user)
@@ -153,7 +153,7 @@ def test_two_sales_out_of_one_curve_are_reported_without_an_amount() -> None:
 
 
 def test_a_sale_from_an_account_that_is_in_no_balance_is_reported() -> None:
-    """Only the instruction that opens the account shows its mint and its owner."""
+    """The account's mint and owner appear only in the instruction that opens it."""
     call = launchpad(b"\x03", SOLD, lamports("curve", USER, SOL))
     tx = Tx(call).holds("vault a", A, "authority", after=700)
     opened = Ix(SPL, ["user a", A, USER], b"\x01")

@@ -53,7 +53,7 @@ def sync(account: str) -> Ix:
 
 
 def create(account: str, owner: str, payer: str = USER) -> list[Ix]:
-    """Return instructions that create an account with its rent, and open it for wrapped SOL."""
+    """Return instructions that create *account* with just its rent, and open it for wrapped SOL."""
     space = u64(RESERVE, 165) + unb58(SPL)
     made = Ix(SYSTEM, [payer, account], bytes(4) + space)
     return [made, Ix(SPL, [account, WSOL], b"\x12" + unb58(address(owner)))]

@@ -60,7 +60,7 @@ IMPORTS: Final = (ast.Import, ast.ImportFrom)
 
 @cache
 def parts() -> list[Part]:
-    """Return the functions, classes and imports of all modules."""
+    """Return the functions, classes and imports of all modules of the service."""
     return [
         _part(name, node)
         for name, path in modules()

@@ -221,7 +221,7 @@ def _places_of_a_purchase(service: DocumentedService) -> dict[str, str]:
 
 
 def finds_a_payment(service: DocumentedService, command: str) -> None:
-    """Find a payment by its credit token, then run *command* with the payment's signature."""
+    """Buy credits, find the payment by its token's end, and run *command* with its signature."""
     token = service.mintscope(_replaced(BUY, _places_of_a_purchase(service))).strip()
     by_token = json.loads(service.mintscope(f"payments find {token[-8:]} --json"))
     (payment,) = by_token["found"]

@@ -111,7 +111,7 @@ class Documented:
     folder: Path
 
     def written_in(self, language: str) -> dict[str, str]:
-        """Return the programs in *language*, by page; those that end a credential are last."""
+        """Return the programs in *language*, by page; programs that end a credential come last."""
         in_order = sorted(self.programs.items(), key=lambda each: each[0] in ENDING)
         return {slug: texts[language] for slug, texts in in_order if language in texts}
 

@@ -21,7 +21,7 @@ def commands() -> set[str]:
 
 
 def _program_table() -> str:
-    """Return TABLE, the programs that the decoder reads, as a Markdown table."""
+    """Return the exchange programs that the decoder reads as a Markdown table."""
     lines = [
         "| program | id | amounts from | proven by a recorded transaction |",
         "| -- | -- | -- | -- |",

@@ -1,4 +1,4 @@
-"""The books of credits, read by a test after all processes have ended."""
+"""Reads the books of credits in a test, after all processes of the service have ended."""
 
 from contextlib import closing
 from pathlib import Path

@@ -38,7 +38,7 @@ def serve_all(reported: Connection, folder: Path) -> None:
 
 
 def serve_answers(reported: Connection, folder: Path, dsn: str = "") -> None:
-    """Serve until killed; swaps are added all the time, so that the page of swaps is never stale.
+    """Serve until killed, and add swaps all the time, so that pages of swaps are never stale.
 
     dsn   the database of the credits; "" if they are in the folder
     """

@@ -68,7 +68,7 @@ class _TracedFile(apsw.VFSFile):
 
 
 class AnswersFirst(SqliteCreditLedger):
-    """A ledger with a mistake: it sends the answer before the commit."""
+    """A faulty ledger that answers before it writes the debit."""
 
     @override
     async def spend(self, account: CreditAccount) -> Spent | Empty:
@@ -99,9 +99,9 @@ Sound = SqliteCreditLedger
 def serve(
     reported: Connection, folder: Path, ledger: type[Sound], trace: Path | None = None
 ) -> None:
-    """Serve until killed.
+    """Run a service that sells, with a ledger of the class *ledger*, until it is killed.
 
-    trace   the file to which each flush adds a line; None: flushes are not recorded
+    trace   the file to which each flush to disk adds a line; None: flushes are not recorded
     """
     files = None if trace is None else TracedFiles(FlushTrace(trace))
     asyncio.run(_serve(folder, ledger, reported.send))

@@ -64,7 +64,7 @@ class Shopper:
         self._wallet = payer_wallet(terms_of(self.genesis), self.wallet, **limits)
 
     async def prepare(self, shop: httpx.AsyncClient, key: str | None) -> Paid:
-        """Request terms with the Idempotency-Key *key*, and sign a payment; do not send it."""
+        """Request terms with the Idempotency-Key *key*, and sign a payment, but do not send it."""
         headers = {} if key is None else {"Idempotency-Key": key}
         for _ in range(PENDING_MAX):
             demand = await shop.post(PURCHASE, headers=headers)
@@ -76,7 +76,7 @@ class Shopper:
         return Paid(self._wallet.pay(required, offer, await self._blockhash()), key)
 
     async def buy(self, shop: httpx.AsyncClient, key: str | None) -> Paid:
-        """Buy ten credits; the payment is recorded before it is sent."""
+        """Buy ten credits; the purchase is added to `paid` before it is sent."""
         paid = await self.prepare(shop, key)
         self.paid.append(paid)
         paid.answer = await send(shop, paid)

@@ -40,7 +40,7 @@ MISTAKEN_STORMS_MAX, MISTAKEN_KILLS = 10, 3
 
 @dataclass(frozen=True)
 class Shift:
-    """The arguments of one process.
+    """The arguments of one worker process.
 
     name          a prefix of the e-mail addresses of its agents
     is_mistaken   whether it writes e-mails only after the transaction of their event

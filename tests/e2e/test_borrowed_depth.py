@@ -1,4 +1,4 @@
-"""Attacks with depth that the attacker does not own, through block files, ingest and the API."""
+"""Attacks with borrowed liquidity, replayed from block files through ingest and the API."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -28,7 +28,7 @@ def _own(at_s: int, usd: float, depth: float, pool: str = "own") -> Trade:
 
 
 def vaults_of_another() -> list[Trade]:
-    """Return swaps of the attacker's program that name the vaults of the honest pool."""
+    """Return swaps by the attacker's own program that name the vaults of the honest pool."""
     pool = f"{BORROWED}honest"
     return [_own(at_s, FAR_OFF, DEPTH, pool) for at_s in range(BEGINS_S + 200, ENDS_S)]
 

@@ -107,7 +107,7 @@ class Attacker:
         return Attack([self.at_once(*legs)], {"roundTrip"})
 
     def cents(self) -> Attack:
-        """Return purchases of a few cents far from the price, in the price pool, by many keys."""
+        """Return an attack of nine purchases of cents, far from the price, in the price pool."""
         few = [
             self.at_once(
                 self.buys(self._random.uniform(0.03, 0.09), self.factor, signer=f"x{n}"), later_s=n

@@ -111,7 +111,7 @@ NEAR = 1e-6  # the error of a price by rounding to whole units
 
 
 def varied(scenario: Scenario, seed: int) -> Scenario:
-    """Return *scenario* with attacks of another size, at another time, by other signers."""
+    """Return *scenario* with size, time and signers of its attacks changed at random by *seed*."""
     random = Random(seed)
     size, later_s, signers = random.uniform(0.5, 1.5), random.randrange(20), random.randint(1, 9)
     own = []
@@ -199,7 +199,6 @@ def paid_in_sol() -> list[Trade]:
 async def test_the_sol_rate_and_prices_in_sol_do_not_follow_an_attack(
     attack: Attack, seed: int, tmp_path: Path
 ) -> None:
-    """No candle of SOL, or of a token that is paid for in SOL, follows the attack."""
     of_sol = [*sol_market(SECONDS), *attack(seed)]
     async with replayed(tmp_path, {SOL: of_sol, "token": paid_in_sol()}) as (service, _):
         token = await service.issue(CREDITS)

@@ -43,7 +43,7 @@ official_client = pytest.mark.usefixtures("official_client")
 
 @asynccontextmanager
 async def shop(world: World) -> AsyncIterator[tuple[str, SellingApi]]:
-    """Run a shop that keeps the blockhash of its 402s fresh, as a running service does."""
+    """Yield the address of a shop that keeps its 402s' blockhash fresh, and the shop."""
     async with shop_at_its_address(world) as (origin, opened_shop):
         refreshing = asyncio.create_task(refresh(world))
         await world.until_called("getLatestBlockhash")

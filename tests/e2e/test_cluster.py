@@ -205,7 +205,7 @@ class Heard:
             self.hidden_s = max(self.hidden_s, now_s - before_s)
 
     def begin(self) -> None:
-        """Reset the longest waits, the lost answers and the 503s."""
+        """Forget the longest waits, the lost answers and the 503s that were recorded so far."""
         self.hidden_s = self.wait_s = 0.0
         self.lost.clear()
         self.unavailable.clear()
@@ -526,7 +526,7 @@ def _moved(cluster: Cluster) -> dict[str, Counter[str]]:
 
 
 async def _received(rpc: httpx.AsyncClient) -> int:
-    """Return the atoms in the treasury."""
+    """Return the treasury's balance of the payment token, in atoms."""
     params = [str(GENESIS.treasury_tokens), {"commitment": "processed"}]
     call = {"jsonrpc": "2.0", "id": 1, "method": "getTokenAccountBalance", "params": params}
     return int((await rpc.post("/", json=call)).json()["result"]["value"]["amount"])

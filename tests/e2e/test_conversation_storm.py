@@ -142,7 +142,7 @@ class Conversation:
 
 
 async def converse(fleet: Fleet, conversations: list[Conversation], trouble: str) -> None:
-    """Break off a round of conversations during *trouble*; then let each get its answer."""
+    """Interrupt all conversations during *trouble*, then let each get its answer."""
     random = conversations[0].random
     breaking = [each.break_off(fleet, trouble) for each in conversations]
     if trouble == "kill":

@@ -61,7 +61,7 @@ class SelectsThenUpdates:
 
 @dataclass(frozen=True)
 class Race:
-    """The arguments of every process.
+    """The arguments of each process in the race.
 
     secret        the application secret to exchange
     key           the redelivery key of all exchanges; None: they have none

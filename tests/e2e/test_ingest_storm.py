@@ -64,7 +64,7 @@ def write_blocks(blocks: list[Block], path: Path) -> None:
 
 
 def made_entry(swap: Swap) -> dict[str, Any]:
-    """Return a transaction that contains *swap*, in the form of getBlock."""
+    """Return a transaction in the form of getBlock that carries *swap* for the fake decoder."""
     data = b58encode(msgspec.json.encode(swap)).decode()
     instruction = {"programIdIndex": 0, "accounts": [], "data": data}
     message = {"accountKeys": ["made"], "instructions": [instruction]}

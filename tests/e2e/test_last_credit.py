@@ -30,7 +30,7 @@ RAISED = Config(api=ApiConfig(rate_limit_requests=1_000_000))
 
 
 class SelectsThenUpdates:
-    """A ledger with a mistake: it tests the balance in one statement and changes it in another."""
+    """A faulty ledger that tests the balance in one statement and changes it in another."""
 
     def __init__(self, ledger: CreditLedger, path: Path) -> None:
         self._ledger = ledger
@@ -91,7 +91,10 @@ def app_over(ledger: CreditLedger) -> ASGIApp:
 
 
 async def rounds(ledgers: Sequence[CreditLedger], count: int) -> list[Counter[int]]:
-    """Return the answers of each race; the clients are divided among one server per ledger."""
+    """Let all clients race for the last credit, *count* times; return each race's count by status.
+
+    The clients are divided equally among one server per ledger.
+    """
     async with AsyncExitStack() as stack:
         clients = []
         for ledger in ledgers:

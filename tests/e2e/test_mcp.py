@@ -119,7 +119,7 @@ async def called(service: DocumentedService, client: Client) -> dict[str, CallTo
 
 
 def expect_delivered(results: dict[str, CallToolResult], token_credits: int) -> None:
-    """Expect an answer of every tool, and that the reported credits were taken."""
+    """Expect that every tool answered, and that exactly the reported credits were taken."""
     bought = results.pop("buy_credits")
     assert bought.structured_content["x402Version"] == 2  # the tool demands a payment
     alert = results.pop("create_alert")  # an alert needs an account

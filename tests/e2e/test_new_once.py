@@ -1,4 +1,4 @@
-"""`--new` accepts an exchanged store once: a store that is exchanged later is refused."""
+"""The option `--new` accepts a replaced store once; a store that is replaced later is refused."""
 
 import os
 import signal

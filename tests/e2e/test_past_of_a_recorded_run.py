@@ -59,7 +59,7 @@ async def recorded_slots(reader: LogReader, after: int) -> list[Slot]:
 
 
 async def served(reader: LogReader, mints: list[Mint], asked: list[Asked]) -> Served:
-    """Return the reports that a live process serves if it is *asked* for each after its slot."""
+    """Return the reports that a live process serves if each of *asked* is sent after its slot."""
     live = LiveMarket(len(mints))
     first = len(mints)  # the events that track the mints are trimmed
     live.restart(LogTip(seq=first, slot=None, time=None, follows_files=True), frozenset(mints))

@@ -89,7 +89,7 @@ def disk_full(seller: Seller) -> Iterator[None]:
 
 
 async def flushes_before_each_sale(folder: Path, mistake: str) -> list[int]:
-    """Buy several times; return the number of flushes between each 402 and its 201."""
+    """Buy several times; return the number of flushes to disk between each 402 and its 201."""
     trace = folder / "trace"
     notes = FlushTrace(trace)
 

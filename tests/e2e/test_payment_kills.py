@@ -54,7 +54,7 @@ async def buy_until_killed(
 
 
 def _blind(kind: str) -> dict[str, dict[str, str]]:
-    """Return the fault that hides the outcome from the seller, if an answer is lost; else {}."""
+    """Return the fault that hides the outcome from the seller if *kind* is "lost"; otherwise {}."""
     return {"getSignatureStatuses": {"kind": "hang"}} if kind == "lost" else {}
 
 

@@ -106,7 +106,7 @@ def _sold(paid: list[Paid]) -> int:
 
 
 async def _buy(shop: httpx.AsyncClient, shopper: Shopper, random: Random) -> None:
-    """Buy until the connection breaks; one purchase in eight has no key to claim it later."""
+    """Buy until the connection breaks; one purchase in eight has no Idempotency-Key."""
     try:
         while True:
             key = f"the-secret-{random.getrandbits(64):016x}" if random.randrange(8) else None
@@ -259,7 +259,7 @@ async def found_after(
 
 
 def figures(folder: Path, paid: list[Paid], reported: Reported, wrong: list[str]) -> str:
-    """Return a line with the figures of the storm."""
+    """Return a line that counts kills, payments, tokens, spent credits and wrong results."""
     issued = books(folder, "SELECT signature FROM payment WHERE state = 'issued'")
     return (
         f"\n{len(reported.restarts_s)} kills: {len(paid)} payments sent, {len(issued)} landed,"

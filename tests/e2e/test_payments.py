@@ -55,9 +55,9 @@ async def official(
     visit: Callable[[httpx.AsyncClient], Awaitable[list[httpx.Response]]],
     sent: list[str] | None = None,
 ) -> list[httpx.Response]:
-    """Run *visit* with the unmodified official client, which may pay with the payment token.
+    """Call *visit* with the unmodified official client, which may pay with the payment token.
 
-    sent    receives the payments that the client sends
+    sent   a list to which the sent payments are added
     """
     wire = Wire()
 

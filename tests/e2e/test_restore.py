@@ -145,7 +145,7 @@ def environment(folder: Path, chain: Chain) -> Mapping[str, str]:
 
 
 async def sales(town: Town, *words: str) -> Any:
-    """Run `mintscope sales ... --json` as an operator does; return its output."""
+    """Run `mintscope sales` with *words* and `--json`, as an operator does; return the output."""
     return json.loads(await asyncio.to_thread(output_of, town, "sales", *words, "--json"))
 
 
@@ -199,7 +199,7 @@ async def served(town: Town, manner: Manner) -> AsyncIterator[httpx.AsyncClient]
 
 
 async def sell(town: Town) -> Sold:
-    """Sell before, during and after the backup; return the purchases."""
+    """Buy before, during and after a backup of the service; return the purchases."""
     buyer = town.buyer
     async with served(town, PATIENT) as shop:
         before = await buyer.buy(shop, KEY + "before")

@@ -93,7 +93,7 @@ def serving(environment: dict[str, str]) -> Iterator[tuple[str, subprocess.Popen
 
 
 def ask(client: httpx.Client, mint: str) -> httpx.Response:
-    """Request a report until the newest block is served, which may take a moment."""
+    """Request a report for *mint* until it includes the newest block; return the response."""
     answer = client.get(f"/v1/token/{mint}")
     pause = threading.Event()
     while answer.status_code == 503:

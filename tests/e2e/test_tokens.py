@@ -85,7 +85,7 @@ def replay(blocks: Path, folder: Path) -> None:
 
 
 def write_fixtures(data: Path, path: Path) -> None:
-    """Write the real transactions that have a slot and a time as a block file."""
+    """Write the recorded transactions that have a slot and a time to *path*, as a block file."""
     fixtures = [json.loads(line) for line in (data / "fixtures.jsonl").read_text().splitlines()]
     by_slot: dict[tuple[int, int], list[msgspec.Raw]] = {}
     for fixture in fixtures:

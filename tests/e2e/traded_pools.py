@@ -94,7 +94,7 @@ def block_file(
     curves: Mapping[str, Mapping[str, str]] | None = None,
     together: Sequence[Together] = (),
 ) -> tuple[bytes, list[Swapped]]:
-    """Return blocks with the trades of all *markets*, a block per second, and the trades in order.
+    """Return blocks, one per second, with the trades of *markets*; and these trades in order.
 
     curves     by market and pool, the curve that the pool replaces: a migration is added just
                before the pool's first trade
@@ -165,7 +165,7 @@ def _entry(swapped: Swapped, market: str) -> dict[str, Any]:
 
 
 def _migration(market: str, curve: str, pool: str) -> dict[str, Any]:
-    """Return pump.fun's migration of the token of *market* from *curve* to *pool*."""
+    """Return a pump.fun transaction that moves the token of *market* from *curve* to *pool*."""
     accounts = [
         "global", "withdraw authority", mint_of(market), f"{curve} of {market}", "its vault",
         "user", "system", "tokens", "amm", f"{pool} of {market}", "pool authority",

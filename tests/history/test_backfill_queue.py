@@ -41,7 +41,7 @@ class Killed(BaseException):
 
 @dataclass
 class ScriptedBackfill:
-    """A source of backfills without a node; each call raises the next error of *trouble*."""
+    """A fake source of backfills; while `trouble` has errors, each call raises the next one."""
 
     market: Market
     trouble: list[Exception] = field(default_factory=list)
@@ -266,7 +266,7 @@ async def test_an_unavailable_store_ends_no_backfill(scene: Scene, away: Excepti
 
 
 class Mortal:
-    """Raises Killed before or after a call of a wrapped port, at the *life*-th of these moments."""
+    """Raises Killed at the *life*-th moment: one before and one after each call of a port."""
 
     def __init__(self, life: int) -> None:
         self.life = life

@@ -58,9 +58,9 @@ def chain() -> Devchain:
 
 
 class Except:
-    """The node of *chain*, which returns *answer* to some calls of *method*.
+    """The node of *chain*, but calls of *method* get *answer*.
 
-    These are the calls with *first* as their first parameter; None: all calls.
+    first   the first parameter of these calls; None: any
     """
 
     def __init__(self, chain: Devchain, method: str, answer: Any, first: Any = None) -> None:
@@ -157,7 +157,7 @@ async def test_a_filled_gap_leaves_the_same_rows_and_reports_as_no_gap(
 
 
 async def missing(chain: Devchain, blocks: Path, market: Market) -> tuple[Mint, Gap]:
-    """Ingest the blocks of *chain* with a gap; return the only mint and the gap."""
+    """Ingest all blocks of *chain* but ten; return its only mint, and the gap of these ten."""
     missed = chain.blockstore.slots[-60:-50]
     mint, gap = chain.world.listed[0].token.mint, Gap(missed[0], missed[-1], "lost")
     for _ in range(SETTLED_SLOTS // STEP):

@@ -55,7 +55,7 @@ def logged(folder: Path, mint: Mint) -> list[tuple[int, int, list[PricedSwap]]]:
 async def join(folder: Path, mint: Mint, late: list[PricedSwap], older: Standings) -> None:
     """Log the swaps *late*, and join a backfill that ends before them.
 
-    older   the price pools of the backfill
+    older   the standings of pools that the backfill has found
     """
     async with market_in(folder) as market:
         await market.store.start(mints=[mint], follows_files=False)

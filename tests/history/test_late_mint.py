@@ -44,7 +44,7 @@ WRITTEN: Final = WeakKeyDictionary[Devchain, list[bytes]]()  # without forks, no
 
 @dataclass
 class Leaky:
-    """The source *source*, but *gap* in place of the blocks of this gap."""
+    """The source *source*, but it delivers *gap* in place of the blocks inside it."""
 
     source: Source
     gap: Gap
@@ -166,9 +166,9 @@ class MortalTransport(httpx.AsyncBaseTransport):
 
 
 class ForgetfulTransport(httpx.AsyncBaseTransport):
-    """A node that does not find the last transaction of the first page.
+    """A node that does not find the last transaction of the first page of a history.
 
-    Only the first *times* requests for the list before this transaction fail.
+    Only the first *times* requests for the history before this transaction fail.
     """
 
     def __init__(self, chain: Devchain, times: int) -> None:

@@ -156,7 +156,7 @@ async def test_a_backfill_that_lacks_candles_ends_with_the_reason(
 
 
 async def test_pools_that_traded_long_ago_are_read(tmp_path: Path) -> None:
-    """The log has swaps of a quarter of an hour only; the pool book has older pools."""
+    """The log has swaps of only 15 minutes; older pools are known from the pool book."""
     chain = Devchain(seed=7, now=NOW, mints=1, history_days=0.01)
     mint = chain.world.listed[0].token.mint
     async with market_in(tmp_path) as market, listening(chain.app) as url:

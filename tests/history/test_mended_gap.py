@@ -1,4 +1,4 @@
-"""A node first withholds a block and later delivers it: ingest mends the gap by itself."""
+"""The node withholds a block and delivers it later: ingest fills the gap by itself."""
 
 import asyncio
 import json
@@ -84,7 +84,7 @@ class Withholding:
 
 @dataclass
 class Scene:
-    """A service on *engine* with a gap of ten slots; its node withholds a block in the middle."""
+    """A service with a gap of ten slots, whose node withholds a block in the middle of the gap."""
 
     engine: str
     folder: Path

@@ -1,4 +1,4 @@
-"""The calls in a block are counted once, by their outcome and with their value."""
+"""Exchanges in a block are counted once each, by outcome, with their value in US dollars."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -89,7 +89,7 @@ def test_a_call_with_many_legs_counts_once() -> None:
 
 
 def test_a_call_with_several_valued_legs_counts_once_among_valued_calls() -> None:
-    """Calls without a value before the call, or legs without a value, do not change the count."""
+    """Calls without a value, and legs without a value, do not change the count."""
     unvalued = swap("meteora", (A, 5), (B, 5), at=(0, 0, -1))
     legs = [
         swap("meteora", (A, 5), (B, 5), at=(0, 1, -1), leg=0),

@@ -201,7 +201,7 @@ class LogTailer:
 
 @dataclass
 class Watched:
-    """A source whose *follower* reads the log while the updates are ingested."""
+    """The source *source*, during whose updates the log tailer *follower* reads the log."""
 
     source: Source
     follower: LogTailer

@@ -47,7 +47,7 @@ REACHED = Slot(5_000)
 
 @dataclass
 class StandingAt:
-    """A reader of a market that is folded up to the slot *folded*; a slot takes 0.1 s."""
+    """A fake market reader that has folded up to slot *folded*, with a slot every 0.1 s."""
 
     folded: Slot = REACHED
 
@@ -131,7 +131,7 @@ async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
         clock, source, standing = ManualClock(NOW), SourceInWords(market), StandingAt()
 
         async def join(_: float) -> None:
-            """Join the backfills that are ready, as ingest does between two blocks."""
+            """Mark backfills that are ready as joined, as ingest does between two blocks."""
             db = apsw.Connection(str(tmp_path / MARKET_FILE))
             db.execute("UPDATE history_job SET stage = 'joined' WHERE stage = 'ready'")
             db.close()

@@ -1,4 +1,4 @@
-"""Roots: their form as text, the time for which they are kept, and the keys derived from them."""
+"""Roots, the secrets of derived keys: their form as text, their lifetime, and the keys."""
 
 from hashlib import sha256
 

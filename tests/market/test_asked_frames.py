@@ -106,7 +106,7 @@ def test_averages_without_their_beginning_are_exact_or_null() -> None:
 
 
 def test_frames_that_were_not_begun_are_not_available() -> None:
-    """Beginning frames of 15 seconds reads no candles, so it makes no wider frames available."""
+    """Beginning 15-second frames reads no candles, so wider frames stay unavailable."""
     short = Frames()
     short.begin_short([])
     wide = Frames()

@@ -44,7 +44,7 @@ def market(seed: int, swaps: int, step_s: int) -> list[Timed]:
 
 
 def booked(swaps: Sequence[Timed], seed: int) -> tuple[bytes | None, list[CrowdRow]]:
-    """Return the state of the book, and the ended spans, after *swaps* in random batches."""
+    """Apply *swaps* to a `CrowdBook` in random batches; return its state and the ended spans."""
     rng = Random(seed)
     state: bytes | None = None
     stored: list[CrowdRow] = []
@@ -69,7 +69,7 @@ def kept(state: bytes | None, stored: Sequence[CrowdRow], now: int) -> LoggedSwa
 
 
 def slow(swaps: Sequence[Timed], now: int, minutes: int) -> tuple[object, ...]:
-    """Return the crowd of the last *minutes* at *now*, computed from the list of all swaps."""
+    """Compute the crowd of the last *minutes* from *swaps* alone, without a `CrowdBook`."""
     flows: Counter[str] = Counter()
     buyers: set[str] = set()
     sellers: set[str] = set()

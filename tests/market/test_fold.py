@@ -1,4 +1,4 @@
-"""The finalized fold writes the rows of the definition, and loses nothing between writes."""
+"""The fold of final slots writes the rows that slow definitions give, and loses none."""
 
 import random
 

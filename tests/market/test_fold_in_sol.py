@@ -21,7 +21,7 @@ def timed(seed: int, length: int, gap_s: float) -> list[Timed]:
 
 
 def expected(swaps: list[Timed], width: int) -> dict[int, Prices]:
-    """Return open, high, low and close in SOL of the swaps that set a price, by bucket."""
+    """Return open, high, low and close in SOL by start of the candle, of swaps with a price."""
     found: dict[int, list[float]] = {}
     for time, swap in swaps:
         if swap.price_usd is not None and swap.price_sol is not None:

@@ -162,7 +162,7 @@ async def test_an_answer_without_accounts_counts_as_a_failure(
 async def test_requests_soon_after_a_failure_send_no_calls(
     reader: Reader, node: Node, clock: ManualClock
 ) -> None:
-    """A caller repeats requests for a token that the node refuses, or while the node is down."""
+    """The node refuses one token, and is down later; the caller repeats each request."""
     holders = reader(100)
     node.code = -32010
     for _ in range(50):

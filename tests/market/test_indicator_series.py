@@ -51,7 +51,7 @@ def whole(candles: list[SeriesCandle]) -> dict[str, Floats]:
 
 
 def nan_of(values: list[Any], *fields: str) -> Floats:
-    """Return *fields* of each of *values*, results of talipp, as a row; NaN for None."""
+    """Return an array with a row of *fields* for each talipp result of *values*; NaN for None."""
     return np.array(
         [
             [np.nan if each is None or (v := getattr(each, f)) is None else v for f in fields]
@@ -159,7 +159,7 @@ def test_a_flat_series_has_an_rsi_of_50_and_no_range() -> None:
 @pytest.mark.parametrize("flat", [0.1, 1 / 3, 7e-9, 123.456])
 @pytest.mark.parametrize("moves", [0, 3, 14, 60])
 def test_the_stochastic_rsi_of_a_price_that_stands_still_is_50(flat: float, moves: int) -> None:
-    """After some moves Wilder's means shrink forever, and their ratio changes only by rounding."""
+    """While the price stands still, Wilder's means shrink and only rounding changes their ratio."""
     closes = [flat * (1 + (n * 37 % 101) / 700) for n in range(moves)] + [flat] * 300
     candles = [
         SeriesCandle(UnixS(n * 60), c, c, c, c, 0, 0, 1, *[None] * 4) for n, c in enumerate(closes)

@@ -62,7 +62,7 @@ def recorded(path: Path) -> Bars:
 
 
 def candle_lines(lines: Iterator[list[str]]) -> Iterator[list[str]]:
-    """Yield the time, four prices and volume of each candle of a file."""
+    """Yield time, four prices and volume of each candle of a CSV file of candles or of trades."""
     head = next(lines)
     if head[0] == "t":
         yield from (line[:6] for line in lines)

@@ -62,7 +62,7 @@ def market(seed: int, pools: int, swaps: int, step_s: int) -> list[Timed]:
 
 
 def folded(swaps: Sequence[Timed], seed: int) -> tuple[list[BookedPool], dict[str, Row]]:
-    """Return the pools and all candles after *swaps* in random batches."""
+    """Apply *swaps* to a `PoolBook` in random batches; return its pools and all their candles."""
     rng = Random(seed)
     state: bytes | None = None
     stored: dict[tuple[int, int], Row] = {}

@@ -116,7 +116,7 @@ def test_liquidity_of_pools_that_agree_is_added() -> None:
 
 
 def test_liquidity_that_was_withdrawn_does_not_count_for_long() -> None:
-    """A second pool holds a million dollars for two minutes; no trade shows the withdrawal."""
+    """A second pool holds a million dollars for two minutes, then loses it without a trade."""
     small = traded(1_500, depth=20_000)
     large = traded(1_020, depth=10**6, since_s=900, pool="second")
     at_once, later = (

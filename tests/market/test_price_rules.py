@@ -23,7 +23,6 @@ class Everything:
     """The rule that every swap sets the price."""
 
     def sets_price(self, _offer: object) -> bool:
-        """Return True."""
         return True
 
 
@@ -163,7 +162,7 @@ def test_every_rule_that_is_not_chosen_is_wrong_where_the_chosen_rule_is_right(n
 
 
 def test_a_sale_before_a_jump_does_not_hide_the_jump() -> None:
-    """A pool with 150,000 USD out of range does not outweigh one with 100,000 USD in range."""
+    """A pool with 150,000 USD outside its price range does not outweigh 100,000 USD in range."""
     deep, out_of_range = 100_000 * 10**6, 150_000 * 10**6
     prepared = {641: (0.94, 40, False), 642: (0.94, 15, True), 643: (0.94, 16, True)}
     jump = {644: (0.94, 16, False), 645: (2.0, 50, True), 646: (2.0, 16, True)}

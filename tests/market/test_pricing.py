@@ -29,7 +29,7 @@ U64_MAX = 2**64 - 1
 
 
 def only(swaps: Sequence[Swap], rate: Rate | None = RATE) -> PricedSwap:
-    """Return the one priced swap of *swaps*."""
+    """Price *swaps* as one slot; return the only priced swap."""
     (priced,) = price_slot(swaps, rate).swaps
     return priced
 
@@ -153,7 +153,7 @@ def test_a_trader_on_both_sides_of_a_transaction_adds_no_volume() -> None:
 
 
 def test_a_rejected_round_trip_that_changes_its_pool_is_in_the_log() -> None:
-    """After a restart, a pool is known only from the log, so the log must have each change."""
+    """After a restart, pools are known only from the log, so the log must have each change."""
     pools = Standings()
     deep = swap(TOKEN, WSOL, base_amount=10**9, quote_amount=10**9)
     deep = deep._replace(pool="deep", in_left=10**12)
@@ -246,7 +246,7 @@ def test_an_absurd_price_is_rejected_without_volume(decimals: int, base_amount: 
 
 
 def naive_median(samples: Sequence[tuple[float, int]]) -> float:
-    """Return the median of a list that has each price once per unit of weight."""
+    """Return the lower weighted median of (price, weight) samples, by repeating each price."""
     return median_low([price for price, weight in samples for _ in range(weight)])
 
 

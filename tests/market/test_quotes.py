@@ -99,7 +99,7 @@ def test_a_fall_of_usdc_removes_no_other_dollar() -> None:
 def test_wrong_prices_of_half_of_the_dollars_remove_no_other_dollar(
     count: int, price: float
 ) -> None:
-    """An attacker can move the thinnest dollars; without any dollar, swaps would have no price."""
+    """An attacker can move the prices of thin dollar tokens; the other tokens stay dollars."""
     mints = [USDC, USDT, CASH, JUPUSD, PYUSD, USDS, USD1, USDG]
     honest = dict.fromkeys(mints[:count], 1.0)
     bought = dict.fromkeys(mints[-count:], price)
@@ -168,7 +168,7 @@ def test_a_token_quoted_in_a_robust_token_has_a_price_but_no_volume() -> None:
 
 
 def test_a_token_priced_by_another_token_is_no_quote() -> None:
-    """So no price is two tokens away from SOL or a dollar, and prices do not form a loop."""
+    """Otherwise a price could be two tokens away from SOL or a dollar, or depend on itself."""
     pools, time = Standings(), NOW
     for slot in range(4_000):
         time = UnixS(NOW + slot)
@@ -234,14 +234,15 @@ def test_amounts_in_a_staking_token_are_exact(
 
 
 class TestMadeUpQuote:
-    """Anyone can make a token, trade it for SOL in a pool of ten dollars, and hold a billion."""
+    """Attacks by someone who makes a token, trades it in a ten-dollar pool, and holds a billion."""
 
     def began(
         self, depth_of_quote: int, *, moment: int = 0, moments: range = range(0)
     ) -> tuple[Standings, UnixS]:
         """Return the standings, and the time, after an hour of honest trades.
 
-        A pool of TOKEN at 2 USD holds 100,000 USD, and a pool of OTHER at 1 USD *depth_of_quote*.
+        A pool of TOKEN at 2 USD holds 100,000 USD; a pool of OTHER at 1 USD holds *depth_of_quote*
+        micro-USD.
 
         moment   the micro-USD in a second pool of OTHER, at its swaps in the slots *moments*
         """
@@ -286,7 +287,7 @@ class TestMadeUpQuote:
         return sets
 
     def test_a_made_up_quote_buys_no_price(self) -> None:
-        """The honest pool is silent all that time, so it weighs only an eighth."""
+        """The honest pool has not traded since, so it has only an eighth of its weight."""
         assert not self.sets_price(10 * 10**6, usd=6.0)
         assert not self.sets_price(90_000 * 10**6, usd=6.0)
 

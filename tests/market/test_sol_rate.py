@@ -121,9 +121,10 @@ def test_a_move_of_the_market_is_followed_in_the_second_slot() -> None:
 
 
 def off_by(dollars: int, pools: int) -> float:
-    """Return the change of the rate if pools with *dollars* in total trade 1.2 % above it.
+    """Return the change of the rate, as a fraction, after pools traded 1.2 % above it for a minute.
 
-    The change is a fraction of the rate.  The *pools* pools are equal, and trade for a minute.
+    dollars   the liquidity of all these pools
+    pools     their number; they are equal
     """
     market = SolMarket()
     rate: float | None = None
@@ -144,7 +145,6 @@ def off_by(dollars: int, pools: int) -> float:
 
 @pytest.mark.parametrize("pools", [2, 4, 8])
 def test_a_move_of_one_percent_takes_as_much_as_all_other_pools_hold(pools: int) -> None:
-    """By calculation: equal pools are not reduced to a third, so half of the votes need as much."""
     assert off_by(WHOLE * 99 // 100, pools) <= 0.001
     assert off_by(WHOLE * 101 // 100, pools) >= 0.01
 
@@ -400,7 +400,7 @@ def test_sol_in_one_pool_has_the_price_of_each_swap() -> None:
 
 
 def test_the_price_of_sol_is_decided_in_the_same_way_from_the_log() -> None:
-    """For a swap of SOL, the log stores both the rate and the price in the pool of the swap."""
+    """For a swap of SOL, the log stores the market's rate and also the price in its own pool."""
     market = SolMarket(has_standing=True)
     for number in range(60):
         market.slot(NOW + number, market.honest())

@@ -21,7 +21,7 @@ TIE = Fraction(1, 10**9)
 
 
 def taken(swaps: Sequence[Offer]) -> list[Offer]:
-    """Return the swaps of one pool that set the price of this pool."""
+    """Return those of *swaps*, all in one pool, that set the pool's own price."""
     kept: list[Offer] = []
     for at, swap in enumerate(swaps):
         if kept:
@@ -89,7 +89,7 @@ def shown(swaps: Sequence[Offer]) -> int | None:
 
 
 def pause_s(swaps: Sequence[Offer]) -> Fraction:
-    """Return the mean pause; each pause has three quarters of the weight of the next one."""
+    """Return the moving average of the pauses: each pause has 3/4 of the weight of the next."""
     gaps = [Fraction(after.time - before.time) for before, after in pairwise(swaps)]
     return sum(
         (gap / 4 * Fraction(3, 4) ** age for age, gap in enumerate(reversed(gaps))), Fraction()

@@ -220,7 +220,7 @@ def test_a_pool_of_many_swaps_a_second_is_not_silent_at_once() -> None:
 
 
 def test_two_pools_of_equal_weight_both_set_the_price_at_any_distance() -> None:
-    """A difference of three percent between their weights does not matter; five percent does."""
+    """Weights that differ by three percent count as equal; weights that differ by five do not."""
     first = trades("first", range(0, 1_200, 2))
 
     def second(depth: float, usd: float) -> bool:

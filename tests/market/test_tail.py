@@ -139,7 +139,7 @@ def test_the_log_continues_after_a_gap() -> None:
 
 
 def test_a_longer_gap_replaces_a_gap_from_the_same_slot() -> None:
-    """A source that starts again from the same tip may lose more slots than before."""
+    """A source that reconnects at the same tip may lose more slots than the first time."""
     tail = tail_of(A, B)
 
     assert tail.lose(Gap(Slot(3), Slot(50), "gone")) == 48

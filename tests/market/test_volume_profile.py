@@ -21,7 +21,10 @@ def lines() -> st.SearchStrategy[list[Line]]:
 
 
 def slow_bins(candles: list[Line], count: int) -> list[Fraction]:
-    """Return the volume of each bin, exactly."""
+    """Return the exact volume in each of *count* equal price bins, lowest first.
+
+    If all prices are equal, there is one bin.
+    """
     bottom = min(low for low, _, _ in candles)
     top = max(high for _, high, _ in candles)
     count = count if top > bottom else 1

@@ -36,7 +36,7 @@ DUST: Final = 20_000  # micro-USD of the quote
 
 
 class Traded(NamedTuple):
-    """A market: the logged swaps, and the intended micro-USD bought and sold in each second."""
+    """A market: its logged swaps, and the micro-USD meant to be bought and sold in each second."""
 
     swaps: list[tuple[UnixS, PricedSwap]]
     intended: dict[int, tuple[int, int]]  # without swaps at a price that the rule rejects

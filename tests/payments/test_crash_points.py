@@ -166,7 +166,10 @@ class World:
 
     @property
     def arrived(self) -> list[Signature]:
-        """The payment's signature if the treasury's history lists it: by default, once final."""
+        """The payment's signature if the treasury's history lists it; otherwise an empty list.
+
+        By default, only a final payment is listed; `LISTED` has the exceptions.
+        """
         if self.stands not in LISTED.get(self.fate, {"final"}):
             return []
         return [signature()]
@@ -183,7 +186,7 @@ class World:
 
 @dataclass(frozen=True)
 class SteppedStore:
-    """The store; another coroutine may take a step before each call."""
+    """The payment store, but another coroutine may run before each call."""
 
     world: World
 
@@ -464,7 +467,7 @@ class Run:
             await reconciler.once()
 
     async def audit(self) -> None:
-        """Audit as a process that has just started."""
+        """Audit the books as a process that has just started does."""
         auditor = self.build.audit.Auditor(
             books=self.world.books,
             recognise=unrecognised,
@@ -478,7 +481,10 @@ class Run:
             raise Violation(f"false alarm: {found[0].invariant}")
 
     def judge(self, answer: Outcome, key: str | None) -> None:
-        """Check the invariants of an answer to a client."""
+        """Raise Violation if *answer* to a client breaks an invariant.
+
+        key   the idempotency key of the request; None: none
+        """
         rows = list(self.world.store.rows.values())
         match answer:
             case Settled(token=token):

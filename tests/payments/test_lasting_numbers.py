@@ -1,4 +1,4 @@
-"""Numbers that clients, operators and the chain itself rely on."""
+"""Payment constants that must not change, because clients, operators or the chain rely on them."""
 
 from mintscope.payments.audit import PAGES_MAX, ScanScope
 from mintscope.payments.ports import (

@@ -250,7 +250,7 @@ async def test_a_paid_report_survives_clock_steps_of_days(world: World, sales: S
 
 
 async def test_a_payment_whose_report_was_deleted_is_already_used(world: World) -> None:
-    """The client gets the error that the payment was used before, not an internal error."""
+    """The client gets the error for a used payment, not an internal error."""
     facilitator = world.facilitator()
     payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
     report = PaidReport(body=b"1 2\n{}")

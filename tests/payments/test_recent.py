@@ -9,7 +9,7 @@ from mintscope.payments.reconciler import KEPT, RecentBlockhashes
 
 
 def recent(height: int, left: int = 150) -> RecentBlockhash:
-    """Return the blockhash of the block at *height*, *left* blocks before it expires."""
+    """Return the recent blockhash of the block at *height*, which expires *left* blocks later."""
     return RecentBlockhash(
         blockhash=f"hash-{height}",
         slot=height + 9,

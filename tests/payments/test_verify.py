@@ -89,7 +89,7 @@ def test_the_official_payment_is_verified() -> None:
 
 @pytest.mark.parametrize("guards", [0, 1, 2, 3])
 def test_wallets_may_add_their_guards(guards: int) -> None:
-    """Phantom adds one to three instructions, Solflare two: seven in all with the memo."""
+    """Phantom adds one to three instructions, and Solflare adds two."""
     extra = [guard(bytes([n]), meta(PAYER.pubkey(), signer=True)) for n in range(guards)]
     for instructions in (
         [*recipe().instructions(), *extra],

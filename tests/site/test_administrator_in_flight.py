@@ -35,7 +35,7 @@ ENDS: Final = {
 
 
 async def prepared(site: Website, verb: str) -> tuple[SignupId, Session]:
-    """Return an application for which *verb* is possible, and a session of an administrator."""
+    """Return an application to which *verb* can be applied, and a session of an administrator."""
     review, people = site.accounts.review, site.accounts.people
     await site.make_administrator()
     await review.make_administrator(

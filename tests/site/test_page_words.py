@@ -1,4 +1,4 @@
-"""Texts for times, browsers and messages."""
+"""The site's words for times, browsers and messages."""
 
 import pytest
 

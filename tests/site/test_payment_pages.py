@@ -40,7 +40,7 @@ async def site(tmp_path: Path) -> AsyncIterator[Website]:
 
 
 async def paid(site: Website, email: str = ALICE) -> tuple[PaidRow, PaidRow]:
-    """Store a settled and a failed purchase, which are returned, and a payment for an answer."""
+    """Store a settled and a failed purchase, and a payment for an answer; return the purchases."""
     users = await site.accounts.review.users(limit=50)
     user = next(each for each in users if each.email == email)
     account = await site.accounts.credits.open(user.user_id)

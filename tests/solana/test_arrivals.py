@@ -51,7 +51,6 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     @override
     def time(self) -> float:
-        """Return the seconds that have passed on the clock of the loop."""
         return self._jumping.passed_s
 
 
@@ -83,7 +82,7 @@ Wrap = Callable[[Node, Clock], Node]
 
 
 class Large:
-    """The node *node*, each of whose blocks counts as *size* bytes."""
+    """The node *node*, but each of its blocks has the size *size*, in bytes."""
 
     def __init__(self, node: Node, size: int) -> None:
         self._node = node
@@ -178,7 +177,7 @@ class LiveNode:
         return late_s
 
     def asked(self, asked: str, slots: Container[int] | None = None) -> int:
-        """Return the number of requests of method *asked*, for one of *slots*; None: any slot."""
+        """Return the number of calls of the method *asked* for one of *slots*; None: any slot."""
         return sum(
             method == asked and (slots is None or params[0] in slots)
             for method, params in self.fake.requests

@@ -61,10 +61,7 @@ MINTS: Final = [*dict.fromkeys([WSOL, *(Mint(token.mint) for token in new_chain(
 
 @dataclass
 class Until:
-    """A source with the updates of *source*.
-
-    The source ends when it has delivered the newest slot and the final slot in *goal*.
-    """
+    """Delivers updates of *source* until the newest slot and the final slot are those of *goal*."""
 
     source: Source
     goal: list[Slot]
@@ -381,7 +378,7 @@ async def test_the_newest_slot_comes_from_the_repairer_if_the_stream_stalls() ->
 
 
 class Ahead:
-    """A repairer whose newest slot is 100; any other request fails the test."""
+    """A source for repairs that knows its newest slot, 100; any other request fails the test."""
 
     async def head(self, _: Commitment) -> Head:
         return Head(Slot(100), None)

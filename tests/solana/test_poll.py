@@ -281,7 +281,7 @@ async def test_a_chain_missing_from_listings_is_found_from_its_newest_block() ->
 
 
 async def test_a_block_read_before_its_parent_is_replaced_after_a_reorg() -> None:
-    """A fork removes both blocks after the block was read, but before its parent was read."""
+    """A fork removes the block and its parent between the reads of the two."""
     node = node_of(8, final_lag=8)
     node.unfetchable = {6: -32004}
     died = node.blocks[6].slot

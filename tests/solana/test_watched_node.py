@@ -65,7 +65,7 @@ class AnyNode:
 
 
 class Watched:
-    """A watched node, and the result of its check."""
+    """A fake node that a `WatchedNode` watches, and the result of the check."""
 
     def __init__(self) -> None:
         self.node = AnyNode()

@@ -53,7 +53,7 @@ class SeriesService:
         return new_slot(self.slots, BEGIN_S + after_s, [swap])
 
     async def add(self, slots: Sequence[NewSlot]) -> None:
-        """Add *slots* in one transaction, far quicker than one by one; now is the last one."""
+        """Add *slots* in one transaction, which is fast, and set the time to the last one's."""
         await self.traded.slots(slots)
         clock = self.service.clock
         clock.step(slots[-1].header.time * 1000 - clock.now())

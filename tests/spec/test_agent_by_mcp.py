@@ -42,7 +42,7 @@ def closes(mint: Mint) -> list[float]:
 
 @pytest.fixture
 async def service(tmp_path: Path) -> AsyncIterator[Service]:
-    """Serve three tokens: the RSI of two fell below 30, and one of these two is liquid."""
+    """Yield a service with three tokens: in two the RSI fell below 30; one of these is liquid."""
     log = FakeLog()
     clock = ManualClock(UnixMs(1000 * (BEGIN_S + 59 * HOUR_S + 60)))
     async with running_service(tmp_path, clock=clock, series=FakeSeries(log)) as service:

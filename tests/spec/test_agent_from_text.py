@@ -54,7 +54,7 @@ class Reader:
         assert re.search(r"same\s+request\s+with\s+`PAYMENT-SIGNATURE`", index)  # how to pay
 
     def find(self, does: str) -> Written:
-        """Return the only call in the guide whose description contains *does*."""
+        """Return the call in the guide whose description contains *does*; there must be one."""
         found = [match for match in CALL.finditer(self.guide) if does in match[3]]
         assert len(found) == 1, (does, [match[2] for match in found])
         method, target, text = found[0].groups()
@@ -176,7 +176,7 @@ def deletes_last(line: tuple[str, ...]) -> tuple[bool, int]:
 
 
 async def approve_as_asked(shop: SellingApi, signup_id: int) -> None:
-    """Approve the application *signup_id* with exactly the requested scopes."""
+    """Approve the application *signup_id* with exactly the scopes that it requested."""
     review = shop.service.accounts.review
     application = await review.application(SignupId(signup_id))
     assert application is not None

@@ -299,7 +299,7 @@ async def test_an_api_key_spends_one_credit_for_one_idempotency_key(
 @pytest.mark.timeout(1_800)
 @pytest.mark.storm
 async def test_each_answer_is_paid_for_once_though_connections_break(tmp_path: Path) -> None:
-    """Each request is broken off up to three times, at either of two replicas, then answered."""
+    """Each request is broken off up to three times at either of two replicas, and then answered."""
     random, limit_clock = Random(7), ManualClock(NOW)
     async with AsyncExitStack() as stack:
         replicas = []

@@ -90,7 +90,7 @@ async def test_the_price_impact_of_a_trade_is_taken_off_the_returns(market: Seri
 
 
 async def test_a_backtest_from_a_later_start_has_the_same_firings(market: SeriesService) -> None:
-    """Averages continue from a waypoint, without the candles before it."""
+    """Averages continue from a stored waypoint, so a later start does not change them."""
     random, price = Random(1), 10.0
     slots = []
     for minute in range(400):

@@ -60,7 +60,7 @@ def reported(answer: httpx.Response) -> Any:
 
 
 def reason(pace: SlotPace) -> str:
-    """Return the reason for which a payment is refused if its blockhash has just expired."""
+    """Return the expected refusal of a payment whose blockhash has just expired."""
     is_quote_good = (GOOD_BLOCKS + 1) * pace.slot < QUOTE_S * 1000
     return "blockhash_not_found" if is_quote_good else "quote_expired"
 

@@ -146,7 +146,7 @@ async def test_an_mcp_tool_call_costs_nothing_if_its_client_has_left(shop: Servi
 async def test_a_tool_call_is_free_if_the_client_leaves_before_its_result(
     shop: Service, *, leaves: bool
 ) -> None:
-    """The client leaves after the API has answered the tool, but before the result of the tool."""
+    """The client disconnects after the API has answered the tool, before it gets the result."""
     token = await shop.issue(10)
     has_left = False
 

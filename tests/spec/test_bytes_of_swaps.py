@@ -28,7 +28,7 @@ DECIMALS: Final = {WSOL: 9, USDC: 6}
 
 
 class Logged(NamedTuple):
-    """A swap that is not retracted, with its place in the log and its time."""
+    """A logged swap that is not retracted, with its place in the log and its time."""
 
     place: tuple[int, int, int, int, int]
     time: int

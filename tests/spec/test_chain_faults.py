@@ -63,10 +63,10 @@ AFTER_THE_ROW: Final = ("sendTransaction", "getSignatureStatuses", "getTransacti
 
 @dataclass(frozen=True)
 class Fault:
-    """A fault that begins with the broadcast, and the state in which the payment must end.
+    """A fault of the chain from the broadcast of a payment on, and how the payment must end.
 
-    ends          the state of the payment at its end
-    resent        the state at its end if the buyer keeps sending the payment; None: as in `ends`
+    ends          the last state of the payment
+    resent        its last state if the buyer keeps sending the payment; None: as in `ends`
     heals         whether the fault is gone after HEALS_SLOTS slots
     late_slots    the slots by which the transaction lands, or vanishes, later than usual
     patience_s    the time that the handler waits; long enough to see a block that vanishes later
@@ -134,7 +134,7 @@ def end_s(pace: SlotPace) -> float:
 
 
 class Clerk:
-    """A reconciler whose clock is HELD_MS late, as long as a real handler would hold its lease."""
+    """A reconciler with a clock that is HELD_MS slow, so it waits as for a real handler's lease."""
 
     def __init__(self, world: World) -> None:
         self._world = world

@@ -200,7 +200,7 @@ async def test_a_batch_and_a_stream_have_the_price_of_the_report(
 
 
 def line_of(lister: ListCache) -> dict[str, Any]:
-    """Return the price of TOKEN in the list of tokens."""
+    """Return the price fields of TOKEN in the list of all tokens."""
     page = lister.newest().page(ListQuestion(among=[TOKEN], limit=1))
     return dict(msgspec.to_builtins(page.lines[0].price))
 

@@ -159,7 +159,7 @@ class Calls:
                 return await client.get(path, params=params, headers=headers)
 
     async def leave(self, headers: dict[str, str], mint: str) -> None:
-        """Send a request, and leave before its answer."""
+        """Send a request, and disconnect without reading the answer."""
         path = self.random.choice([f"/v1/token/{mint}", f"/v1/stream?mints={mint}"])
         async with self.streaming.server.connection() as client:
             lines = f"GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: {headers['authorization']}"

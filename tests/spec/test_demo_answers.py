@@ -27,7 +27,7 @@ def header_of(value: str) -> dict[str, Any]:
 
 
 def payment(**accepted: Any) -> dict[str, str]:
-    """Return the header of a well-formed payment; *accepted* is the demand that it meets."""
+    """Return the header of a well-formed x402 payment that meets the demand *accepted*."""
     body = {
         "x402Version": 2,
         "accepted": accepted,

@@ -26,13 +26,13 @@ JSON: Final = "application/json"
 
 
 def resolved(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return *schema*, or the schema that it refers to."""
+    """Return *schema*, or the schema of *schemas* to which it refers."""
     name = schema.get("$ref", "").rpartition("/")[2]
     return schemas[name] if name else schema
 
 
 def bodies(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> Iterator[str]:
-    """Yield bodies of each shape of *schema*, with a hostile number in one field at a time."""
+    """Yield JSON bodies of each form of *schema*, with a hostile number in one field at a time."""
     shape = resolved(schema, schemas)
     for one in shape.get("anyOf", shape.get("oneOf", [shape])):
         properties = resolved(one, schemas).get("properties", {})

@@ -21,7 +21,7 @@ OTHER: Final = make_api_key(bytes(36))
 
 
 async def fill(service: Service, credit_count: int) -> None:
-    """Move credits of a new credit token into the account of the only user."""
+    """Move *credit_count* new credits into the account of the service's only user."""
     ((user_id,),) = service.accounts.rows('SELECT id FROM "user"')
     account = await service.ledger.find(await service.issue(credit_count))
     assert account is not None

@@ -39,7 +39,7 @@ async def world(
 
 
 async def signed(shop: SellingApi) -> str:
-    """Return a payment for a purchase, signed with the blockhash that the 402 offers."""
+    """Return a signed payment for a purchase, with the blockhash that the 402 offers."""
     await shop.world.chains[-1].refresh_offer()
     demand = await shop.demand("POST", PURCHASE)
     offered = demand["accepts"][0]["extra"]["recentBlockhash"]

@@ -150,7 +150,7 @@ async def test_a_key_redeems_a_payment_after_unreadable_answers_of_the_node(
 async def test_a_payment_that_a_blocked_store_refused_is_accepted_later(
     world: World, key: str | None
 ) -> None:
-    """The row may have been stored after all: the key in the refusal redeems the payment."""
+    """The payment may have been stored after all: the key in the refusal redeems it."""
     store = payment_store(world.path, patience_s=0.03)
     async with opened(world, store=store) as shop:
         payment = await shop.paid("POST", PURCHASE)

@@ -292,7 +292,7 @@ async def test_each_payment_counts_once_against_a_budget_in_usd(
 
 
 async def test_a_payment_counts_once_at_all_replicas(shop: SellingApi, world: World) -> None:
-    """The replicas share the store of the limits, which also survives a restart."""
+    """Both replicas count against one shared store of limits."""
     clock = shop.service.clock
     limits = MemoryLimits(clock)
     stated = {HEADER: "usd=0.0025"}

@@ -185,7 +185,7 @@ async def test_calls_and_requests_share_the_rate_limit(service: Service, app: AS
 
 
 async def test_messages_are_limited_to_600_from_one_address(service: Service) -> None:
-    """The official server takes 2 ms for a message, so the test has a limit of 20 messages."""
+    """The test lowers the limit to 20, because the official server takes 2 ms for a message."""
     assert OTHER.count == 600
     limit = replace(OTHER, count=20)
     async with (

@@ -71,7 +71,7 @@ class Signed:
 
 
 class Oracle:
-    """Checks the answers against the payments that landed."""
+    """Checks that the answers agree with the payments that landed."""
 
     def __init__(self, world: World) -> None:
         self.world = world

@@ -43,7 +43,7 @@ def expect_refused(response: httpx.Response, reason: str) -> None:
 
 
 def rows(world: World) -> int:
-    """Return the number of payments that have not failed."""
+    """Return the number of stored payments that have not failed."""
     return int(world.sql("SELECT count(*) FROM payment WHERE state <> 'failed'"))
 
 

@@ -107,7 +107,7 @@ async def test_a_request_that_waits_for_the_chain_delays_no_other(
 async def test_the_error_of_a_failing_store_speaks_only_of_this_request(
     shop: SellingApi,
 ) -> None:
-    """The payment was sent before: if the error denied this, the buyer would pay twice."""
+    """An earlier request sent the payment: if the error denied this, the buyer would pay twice."""
     payment = await shop.paid("POST", PURCHASE)
     assert (await shop.send("POST", PURCHASE, payment, key=KEY)).status_code == 201
     shop.world.sql("ALTER TABLE payment RENAME TO gone")

@@ -43,7 +43,7 @@ async def orphans(world: World) -> Sequence[Orphan]:
 
 
 async def claimed(shop: SellingApi, purchase: str) -> httpx.Response:
-    """Request the credits of *purchase*, with a proof of the buyer's wallet."""
+    """Get a credit token for *purchase* by a challenge that the buyer's wallet signs."""
     wallet = shop.world.buyer
     claim = {"purchase": purchase, "wallet": str(wallet.pubkey())}
     asked = await shop.client.post("/v1/credits/rotate/challenge", json=claim)

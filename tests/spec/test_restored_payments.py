@@ -288,7 +288,7 @@ async def test_a_lost_payment_is_accepted_while_sales_are_closed(world: World) -
 
 
 async def claimed(shop: SellingApi, purchase: str, wallet: Keypair) -> httpx.Response:
-    """Request the credits of *purchase*, with a proof of *wallet*."""
+    """Get a credit token for the credits of *purchase* by a challenge that *wallet* signs."""
     claim = {"purchase": purchase, "wallet": str(wallet.pubkey())}
     asked = await shop.client.post("/v1/credits/rotate/challenge", json=claim)
     text = asked.json()["data"]["challenge"]

@@ -246,7 +246,7 @@ async def test_a_client_that_left_before_its_next_minute_pays_nothing_for_it(
 async def test_minutes_during_which_the_process_was_suspended_are_not_paid(
     streaming: Streaming,
 ) -> None:
-    """When the process resumes, only one minute begins, however often streams are checked."""
+    """When the process resumes, one minute begins, no matter how often the streams are checked."""
     token, service = await streaming.service.issue(10), streaming.service
 
     async with streaming.open(token) as reader:

@@ -157,7 +157,7 @@ async def test_a_challenge_counts_against_the_budget_and_leaves_no_row(service: 
 
 
 async def test_each_change_of_a_cap_counts_against_the_budget(service: Service) -> None:
-    """Each lower cap stays in the audit log; an equal cap adds no row."""
+    """Each lower cap adds a row to the audit log; an equal cap adds none."""
     key = await Agent(service).key(Scope.TRADE_WRITE)
     ((key_id,),) = service.accounts.rows("SELECT id FROM api_key")
     ((before,),) = service.accounts.rows(ROWS)
@@ -174,7 +174,7 @@ async def test_each_change_of_a_cap_counts_against_the_budget(service: Service) 
 
 
 async def test_a_key_can_be_revoked_after_the_budget_is_used_up(service: Service) -> None:
-    """A thief of the key may have used up the budget."""
+    """Otherwise a thief of the key could prevent its revocation by using up the budget."""
     key = await Agent(service).key(Scope.WALLETS_WRITE)
     path = "/v1/account/wallets/challenge"
     body = {"wallet": WSOL}

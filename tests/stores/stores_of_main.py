@@ -156,7 +156,7 @@ def _text(value: Any) -> Any:
 
 
 def make(commit: str) -> Path:
-    """Run the code of *commit*, and record the rows that it stores; return the recorded file."""
+    """Store data with the code of *commit*, and write the rows to a file; return its path."""
     with TemporaryDirectory() as scratch:
         folder = Path(scratch)
         source = subprocess.run(
@@ -244,7 +244,7 @@ def _lines(db: apsw.Connection) -> Iterator[str]:
 
 
 def _url(dsn: str) -> str:
-    """Return the URL of the database, in the form that operators write."""
+    """Return the libpq connection string *dsn* as a URL, which is what operators write."""
     info = psycopg.conninfo.conninfo_to_dict(dsn)
     return f"postgresql://postgres@127.0.0.1:{info['port']}/{info['dbname']}"
 

@@ -1,4 +1,4 @@
-"""An installation is copied to another engine and back: every row, and every trigger."""
+"""An installation is copied to another engine and back with every row and every trigger."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence

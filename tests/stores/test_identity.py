@@ -62,7 +62,7 @@ def others(opened: Open, tmp_path: Path) -> Iterator[tuple[Database, Database]]:
 
 
 def use(money: Database) -> None:
-    """Store a row in *money*, as the service did before stores had names."""
+    """Store a hash of the pepper in *money*, as the service did before stores had names."""
     with money.transaction():
         money.execute(
             "INSERT INTO pepper (id, check_hash) VALUES (1, ?)",

@@ -1,7 +1,7 @@
-"""The script in which old migrations are joined makes the tables that the migrations made.
+"""The script that replaces old migrations makes the same tables as these migrations.
 
-The stored data of 24 November 2026 has these tables: SQLite's as SQL, PostgreSQL's as rows of its
-catalog, which the migrations of that day have filled.
+The expected tables were recorded on 24 November 2026 after all migrations had run: as SQL for
+SQLite, and as rows of the catalog for PostgreSQL.
 """
 
 import re

@@ -75,7 +75,7 @@ class Replicas:
         self._db.execute(LEAVE, values)
 
     def balance_after_a_death(self) -> int:
-        """Return the balance of the account once all stored batches are given back."""
+        """Return the account's balance after the credits of all stored batches are returned."""
         with self._db.snapshot():
             balance = int(self._db.execute(BALANCE, (self.account,)).get)
             stored = [json.loads(text) for (text,) in self._db.execute(BATCHES)]

@@ -1,4 +1,4 @@
-"""Faults of the connection of limits to a real server, and between two processes."""
+"""Rate limits that two processes share in a real PostgreSQL, and faults of that connection."""
 
 import asyncio
 import gc

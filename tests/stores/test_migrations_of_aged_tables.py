@@ -68,7 +68,7 @@ KNOWN: Final = {
 
 
 def whole(script: str, engine: str) -> list[str]:
-    """Return the tables of earlier migrations of which *script* reads or changes all rows."""
+    """Return the tables of earlier migrations all of whose rows *script* reads or changes."""
     made = set(MADE.findall(script))
     plain = PLAIN_COLUMN.sub("", script)
     patterns = [*WHOLE, ON_SQLITE] if engine == "sqlite" else WHOLE

@@ -1,4 +1,4 @@
-"""The cache of mint numbers is bounded, and swaps have the right mint whatever it drops."""
+"""The cache of mint numbers is bounded; whatever it drops, swaps keep the right mint."""
 
 from pathlib import Path
 

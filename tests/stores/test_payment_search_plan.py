@@ -1,4 +1,4 @@
-"""A search of payments looks rows up by an index, however many payments there are."""
+"""Searches of payments use an index, however many payments there are."""
 
 import re
 from contextlib import closing

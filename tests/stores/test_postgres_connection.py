@@ -23,7 +23,7 @@ SUM: Final = "SELECT coalesce(sum(n), 0) FROM noted"
 
 
 class LosingCursor(RawCursor[Any]):
-    """A cursor that loses the answer to a commit or, if *arrives* is False, the commit itself."""
+    """A cursor that fails each COMMIT: after the commit if `arrives`, otherwise instead of it."""
 
     arrives = True
 

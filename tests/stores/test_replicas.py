@@ -1,4 +1,4 @@
-"""Several api processes at one PostgreSQL must have the same settings of sales and equal clocks."""
+"""Api processes that share a PostgreSQL must have the same sales settings and equal clocks."""
 
 import asyncio
 import gc

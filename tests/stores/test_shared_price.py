@@ -41,7 +41,10 @@ class NoPrice:
 
 
 class Shared:
-    """Several processes, each with its own source; a test can age the price in their row."""
+    """Several processes that share one stored price, each with its own source of prices.
+
+    A test can make the stored price older.
+    """
 
     def __init__(self, dsn: str) -> None:
         self._connect = partial(PostgresDatabase, dsn)

@@ -1,4 +1,4 @@
-"""Both engines understand every statement in common SQL, whether another test runs it or not."""
+"""SQLite and PostgreSQL both accept each shared SQL statement, even one that no other test runs."""
 
 import re
 from collections.abc import Iterator

@@ -36,7 +36,7 @@ NOT_COUNTED: Final = {"migration", "replica_settings", "ingest_epoch"}
 def old(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[str, Kept, Path]:
-    """Return the engine, the stored data of the commit, and the data_dir."""
+    """Return an engine, the stored data of an old commit, and a data_dir that contains it."""
     engine, of = request.param
     data = tmp_path / "data"
     monkeypatch.setenv("MINTSCOPE_DATA_DIR", str(data))

@@ -41,7 +41,7 @@ def _waits(name: str) -> bool:
 
 
 def _spread(sizes: Mapping[str, int], within: float) -> dict[str, float]:
-    """Return the position of each file: *within* times the share of *sizes* before it."""
+    """Return a position from 0 to *within* for each file: the share of the sizes before it."""
     before = accumulate(sizes.values(), initial=0)
     return {
         name: within * at / sum(sizes.values()) for name, at in zip(sizes, before, strict=False)

@@ -47,7 +47,7 @@ def failures(
     rules: Mapping[str, Any] | None = None,
     **checks: Sequence[Mapping[str, Any]],
 ) -> str:
-    """Return the output of promtool if *checks* of *series* fail; empty if they pass."""
+    """Run the *checks* of promtool on *series*; return its output if they fail, "" if they pass."""
     alone, probed = folder / "alone.yaml", folder / "probed.yaml"
     alone.write_text(json.dumps(rules or {"groups": []}))
     samples = [{"series": name, "values": values} for name, values in series.items()]

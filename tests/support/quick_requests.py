@@ -27,7 +27,7 @@ def request_quickly() -> None:
 def _if_any(
     extract: Callable[[httpx.Cookies, httpx.Response], None],
 ) -> Callable[[httpx.Cookies, httpx.Response], None]:
-    """Return *extract* for responses with cookies; other responses are skipped."""
+    """Wrap *extract*, which stores cookies, so that it is called only if a response has cookies."""
 
     def extract_if_any(cookies: httpx.Cookies, response: httpx.Response) -> None:
         if "set-cookie" in response.headers:

@@ -200,7 +200,7 @@ class _Terminal:
 
 
 class _Reporting:
-    """Sends the reports of a worker; the reports of one test are sent together."""
+    """Sends the test reports of a worker process to its parent, those of one test together."""
 
     def __init__(self, config: pytest.Config, connection: Connection) -> None:
         self._config = config
@@ -271,7 +271,7 @@ def _run(
 
 
 def _given(connection: Connection) -> Iterator[int]:
-    """Yield the numbers of files, requesting each number when it is needed."""
+    """Yield numbers of test files, asking the parent process for each number when it is needed."""
     connection.send(None)
     while (number := connection.recv()) is not None:
         yield number

@@ -146,7 +146,10 @@ VERBS: Final[dict[str, tuple[list[Step], Step]]] = {
 
 
 async def crashes_of(folder: Path, before: list[Step], verb: Step) -> tuple[Path, Path, Crashes]:
-    """Return copies of the file: before the action *verb*, after it, and after each crash."""
+    """Return copies of the accounts' file: before *verb*, after it, and after each possible crash.
+
+    before   the actions that come before *verb*
+    """
     (folder / "live").mkdir()
     (folder / "copies").mkdir()
     crashes = Crashes(folder / "copies")

@@ -99,7 +99,7 @@ def run(folder: Path, *arguments: str, typed: str | None = None) -> Result:
 
 
 def well(folder: Path, *arguments: str, typed: str | None = None) -> str:
-    """Return the output of `mintscope` with *arguments* and the input *typed*; it must succeed."""
+    """Run `mintscope` with *arguments* and the input *typed*, expect success, return its output."""
     result = run(folder, *arguments, typed=typed)
     assert result.exit_code == 0, result.stderr
     return result.stdout

@@ -334,7 +334,7 @@ def test_the_price_in_sol_is_null_without_the_column_price_sol(tmp_path: Path) -
 
 
 def test_times_assign_swaps_to_candles_and_keys_order_swaps_in_a_candle(tmp_path: Path) -> None:
-    """Each candle has the right swaps, even if a swap with a later time has a smaller key."""
+    """A swap with a later time may have a smaller key, and still belongs to a later candle."""
     path = write(tmp_path, SWAPS, "59,9,1,1,buy", "60,7,2,1,sell", "61,3,3,1,buy", "58,4,4,2,sell")
     found = json.loads(run("report", path, "--at", "61").stdout)["indicators"]
 

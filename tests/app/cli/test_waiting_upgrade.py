@@ -60,7 +60,7 @@ RESTORE: Final = ("restore", "another data_dir")
 def environment(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Mapping[str, str]:
-    """Return the environment variables of an installation that the previous version has created."""
+    """Return the environment variables of an installation that the previous version created."""
     settings = {
         "MINTSCOPE_DATA_DIR": str(tmp_path / "data"),
         "MINTSCOPE_CREDITS__PEPPER": sha256(b"the pepper of the tests").hexdigest(),

@@ -36,9 +36,9 @@ DOLLAR: Final = 1_000_000
 
 
 def exchange(program: str, dollars: int, *, owners: tuple[str, str]) -> msgspec.Raw:
-    """Return a transaction in which *program* gives tokens for *dollars*.
+    """Return a transaction in which *program* sells tokens for *dollars*.
 
-    owners   the owner of the program's vault of tokens, and the owner of its vault of dollars
+    owners   the owners of the program's token vault and of its dollar vault
     """
     moved = [
         transfer("user dollars", "vault dollars", dollars * DOLLAR),

@@ -202,7 +202,7 @@ async def test_connections_with_requests_in_a_pause_count_against_the_maximum(
 
 @dataclass(eq=False)
 class Opened:
-    """A connection as `Connections` sees it."""
+    """A connection that `Connections` may close to make room for another."""
 
     connections: Connections
     is_gone: bool = False

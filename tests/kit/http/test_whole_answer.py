@@ -26,7 +26,7 @@ def body(text: bytes, *, more: bool = False) -> Message:
 
 
 class Says:
-    """An application that sends *messages* in answer to each request."""
+    """An ASGI application that answers each request with *messages*."""
 
     def __init__(self, *messages: Message) -> None:
         self._messages = messages

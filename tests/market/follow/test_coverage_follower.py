@@ -37,7 +37,7 @@ class FakeCoverage:
         self.asked = 0
 
     async def coverage(self, hours: int) -> Coverage | None:
-        """Return the coverage with *rows*, None without rows, and count the request."""
+        """Return a coverage of `rows`, or None without rows. Raises `failure` if it is set."""
         self.asked += 1
         if self.failure is not None:
             raise self.failure

@@ -1,4 +1,4 @@
-"""Backtests agree with a slow loop over the past, and use no later data."""
+"""Backtests find what a slow loop over past candles finds, and use no data of the future."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -199,7 +199,10 @@ def slow_return(n: int, name: str, fee: float, size: float = 0.0) -> float | Non
 
 @cache
 def slow_depth(end: int) -> float | None:
-    """Return the dollars on each side of a pool that moves as the 50 newest closed candles did."""
+    """Return the dollars on each side of a pool that moves like the 50 candles up to *end*.
+
+    Returns None if these had no volume or no move.
+    """
     candles = [c for c in definitions.candles(trades(), 300) if c.start + 300 <= end][-50:]
     flow = move = 0.0
     for candle in candles:
@@ -343,7 +346,6 @@ def test_values_that_still_depend_on_dropped_candles_are_unknown(*, has_open: bo
 
 @pytest.mark.parametrize("tf", ["m5", "m30", "h4", "d1"])
 async def test_candles_from_a_time_are_all_read(tf: Literal["m5", "m30", "h4", "d1"]) -> None:
-    """The first candle that is read may lack its beginning; the last one ends after `to`."""
     width = SERIES_WIDTHS[tf]
     kept_s = WIDTH_S[width.kept]
     now = UnixS(BEGIN + 600 * width.seconds)

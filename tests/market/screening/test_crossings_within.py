@@ -55,7 +55,10 @@ def traded(n: int) -> list[tuple[UnixS, PricedSwap]]:
 
 
 def folded(n: int, own: Own, *, is_recent: bool) -> MintAsFolded:
-    """Return mint *n* after its swaps *own*; *is_recent*: with the closes of its closed candles."""
+    """Return mint *n* as it is after its swaps *own*.
+
+    is_recent   whether the closes of its closed candles are included
+    """
     fold = MintFold()
     closes: dict[Timeframe, dict[int, float]] = {each: {} for each in Timeframe}
     for at, swap in own:
@@ -123,7 +126,7 @@ def page_of(tokens: TokenList, owns: Sequence[Own], *, is_recent: bool) -> MintP
 
 
 def followed(owns: Sequence[Own], since: UnixS, *, is_recent: bool) -> TokenList:
-    """Return a list that loaded the mints at *since*, and applied the trades after it."""
+    """Return a token list that loaded the mints at *since* and then applied the later trades."""
     tokens = TokenList(FoldedTo(0, Slot(0), since))
     early = [[each for each in own if each[0] <= since] for own in owns]
     tokens.seed(page_of(tokens, early, is_recent=is_recent))
@@ -136,7 +139,7 @@ def followed(owns: Sequence[Own], since: UnixS, *, is_recent: bool) -> TokenList
 
 
 def test_crossings_agree_with_reports_whenever_a_token_was_loaded() -> None:
-    """A list loads tokens now, an hour ago, soon after the first trade, or from a snapshot."""
+    """The lists loaded tokens now, an hour ago, soon after the first trade, or from a snapshot."""
     engine = Engine(1)
     owns = [traded(n) for n in range(TOKENS)]
     values = {f"mint{n}": by_age(engine, n, own) for n, own in enumerate(owns)}

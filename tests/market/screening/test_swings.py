@@ -1,4 +1,4 @@
-"""Swings of lists are the extremes of 100 candles, or not known until they are read again."""
+"""Swings in lists are the extremes of 100 candles; a lost one is unknown until it is reread."""
 
 from random import Random
 from typing import Any, Final

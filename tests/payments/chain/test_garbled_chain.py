@@ -167,7 +167,7 @@ def test_random_bytes_give_a_valid_result_or_an_outage(
 
 
 def ask(sold: tuple[World, Signature], name: str, change: Callable[[bytes], bytes]) -> None:
-    """Change the node's answer to *name* and read it; numbers in the result must fit the store."""
+    """Call *name* with garbled answers of the node; numbers in the result must fit the store."""
     world, signature = sold
 
     async def run() -> None:

@@ -56,7 +56,7 @@ class Chain:
 
 @dataclass
 class Node:
-    """The chain as one node reports it.
+    """A node's view of *chain*, with faults that a test can set.
 
     lag         slots that the node is behind
     stands      whether the node's slot stays that of the first request

@@ -161,7 +161,7 @@ async def test_a_look_returns_the_outcome_of_a_payment(
 
 
 async def test_a_look_reads_the_final_height_before_the_statuses() -> None:
-    """A missing status proves expiry only if the height was reached before the status was read."""
+    """A missing status proves that a payment expired only if the height was read before it."""
     node = Node(getSignatureStatuses=statuses(None))
     async with chain(node) as settlement:
         await settlement.look([SIGNATURE])
@@ -407,7 +407,7 @@ async def test_an_outage_error_does_not_contain_the_key_in_the_node_address() ->
 
 
 def pages(count: int) -> Callable[[list[Any]], list[dict[str, Any]]]:
-    """Return a function that answers with pages of a history of *count* transactions, newest first.
+    """Return a fake `getSignaturesForAddress` with *count* transactions, newest first.
 
     Every tenth transaction has failed.
     """
@@ -541,7 +541,7 @@ async def test_an_audit_limits_its_simultaneous_requests() -> None:
 
 
 async def test_refused_parameters_do_not_change_the_commitment_level() -> None:
-    """A node also gives this error code if it refuses a transaction that it cannot read."""
+    """A node gives this error code for an unknown level, but also for an unreadable transaction."""
     node = Node(
         getBalance={"code": -32602, "message": "Invalid params"},
         getSlot=CONFIRMED_SLOT,

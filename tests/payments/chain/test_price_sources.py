@@ -1,4 +1,4 @@
-"""Prices from external sources are read or refused; a missing price is a doubt."""
+"""Prices from external sources are read or rejected; without a price, nothing is quoted."""
 
 from decimal import Decimal
 
@@ -81,7 +81,7 @@ async def test_a_market_that_cannot_be_read_is_a_doubt() -> None:
 
 
 class FakeChain:
-    """A PaymentChain whose checks of a token have the results *looks*, in order.
+    """A fake `PaymentChain`; each check of a token ends with the next of *looks*, an error or None.
 
     late_s    age of the newest block by this machine's clock; None: no node answers
     """

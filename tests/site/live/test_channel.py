@@ -1,4 +1,4 @@
-"""One read of the news serves all readers of a view, each with the changes that it lacks."""
+"""Pages with the same view share each read of the news; each gets the changes that it lacks."""
 
 import asyncio
 from collections.abc import Collection, Mapping
@@ -13,7 +13,7 @@ READERS = 100
 
 @dataclass
 class KeptOutlet:
-    """An outlet that keeps the written chunks; a test sets *behind*, whether it is behind."""
+    """A fake connection to a page: stores written chunks; a test sets whether it is behind."""
 
     written: list[bytes] = field(default_factory=list)
     behind: bool = False

@@ -58,7 +58,7 @@ async def trade(site: Website) -> int:
 
 
 def rows(text: str) -> Rows:
-    """Return the cells of each row of a page, by mint."""
+    """Return the cells of each row of the page's table, by mint."""
     return {mint: [cell.strip() for cell in CELL.findall(row)] for mint, row in ROW.findall(text)}
 
 
@@ -188,7 +188,7 @@ async def test_the_limit_of_open_pages_counts_pages_of_all_kinds(tmp_path: Path)
 async def test_a_paid_stream_has_room_while_the_limit_of_open_pages_is_reached(
     tmp_path: Path,
 ) -> None:
-    """Pages get two of the three streams of the process; a second paid stream is refused."""
+    """Pages may use two of the three streams of the process, so one is left for a paid stream."""
     web, streams, token = WebConfig(live_pages_max=2), StreamsConfig(open_max=3), credit_token(1)
     async with (
         served_website(tmp_path, has_market=True, web=web, streams=streams) as site,

@@ -104,7 +104,7 @@ async def test_each_number_of_the_page_equals_that_of_the_api(stranger: Person, 
 
 
 def cells_of(report: dict[str, Any]) -> dict[str, float | None]:
-    """Return the expected cells of the table of indicators for *report*."""
+    """Return the values that the page's indicator table should show for *report*, by cell name."""
     cells = {}
     for frame in TIMEFRAMES:
         values = report["indicators"][frame]
@@ -326,7 +326,7 @@ def pages_of(site: Website) -> TokenPages:
 
 
 def drawing_of(svg: str) -> dict[str, str]:
-    """Return the texts of a picture by class."""
+    """Return the texts in the SVG picture *svg*, by their class."""
     return {each.get("class", ""): each.text or "" for each in ET.fromstring(svg).iter(SVG_TEXT)}
 
 

@@ -57,7 +57,7 @@ def status(slot: int, said: geyser_pb2.SlotStatus, bank: int | None = None) -> U
 
 
 def buffer_after(*updates: Update) -> BlockBuffer:
-    """Return the block buffer after the messages *updates*; slot 9 began before the session."""
+    """Return the buffer that has taken *updates* of a stream, which was joined during slot 9."""
     buffer = BlockBuffer()
     joined = Assembler(buffer, ManualClock(UnixMs(NOW)), is_joined=True)
     for update in (part(9, 0), *updates):

@@ -1,4 +1,4 @@
-"""Tests of the stream over TLS, with messages as large as the blocks of mainnet."""
+"""The Geyser stream over TLS, with messages as large as the blocks of mainnet."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator

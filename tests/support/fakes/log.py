@@ -185,7 +185,7 @@ class FakeLog:
         self._add(Untracked(self.seq + 1, mint))
 
     def slots_at(self, seq: int) -> list[Appended]:
-        """Return the slots that are not retracted at *seq*, oldest first."""
+        """Return the slots of the first *seq* events that were not retracted, oldest first."""
         alive: dict[Slot, Appended] = {}
         for event in self.kept[:seq]:
             if isinstance(event, Appended):

@@ -87,7 +87,7 @@ def swap_in(transaction: Transaction | UnreadableTransaction) -> Swap:
 
 
 def decode_made(transactions: Iterable[Transaction | UnreadableTransaction]) -> Decoded:
-    """Return the swaps and migrations in *transactions* of a block that `block` made."""
+    """Return the swaps and migrations in *transactions* of a block that was made by `block`."""
     found = [swap_in(transaction) for transaction in transactions]
     migrations = [one for one in found if one.succeeds is not None]
     return Decoded([one for one in found if one.succeeds is None], [], [], migrations)

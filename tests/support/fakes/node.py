@@ -119,7 +119,7 @@ class FakeNode:
         return self.answer(asked["method"], asked["params"])
 
     def answer(self, method: str, params: list[Any]) -> httpx.Response:
-        """Return the answer to a request, or that of the next fault."""
+        """Answer an RPC call; the next of `faults`, if there is one, may replace the answer."""
         number = len(self.requests)
         assert number < self.requests_max, "the poller asks without end"
         self.requests.append((method, params))
@@ -244,7 +244,7 @@ def behind(blocks: int) -> Fault:
 
 
 def forgetful(node: FakeNode, method: str, params: list[Any]) -> httpx.Response | None:
-    """Omit every second block from the answer of getBlocks; return None for other methods."""
+    """A fault for `FakeNode`: omits every second block from getBlocks; None for other methods."""
     if method != "getBlocks":
         return None
     first, last, options = params

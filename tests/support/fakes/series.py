@@ -1,4 +1,4 @@
-"""A SeriesReader of `market.series.store` over a log in memory."""
+"""A fake `SeriesReader`, which reads candles and swaps from a log in memory."""
 
 from collections.abc import Collection, Iterable
 

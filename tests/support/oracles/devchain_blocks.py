@@ -56,7 +56,7 @@ def tree(entry: Entry) -> list[Node]:
 
 
 def nodes(entry: Entry) -> Iterator[Node]:
-    """Yield all instructions of *entry* in order of execution."""
+    """Yield every instruction of the transaction *entry*, in order of execution."""
     stack = tree(entry)[::-1]
     while stack:
         node = stack.pop()

@@ -15,7 +15,7 @@ FEE_BPS: Final = {Venue.PUMP_FUN: 125, Venue.PUMP_SWAP: 30}
 
 
 def intended(chain: Devchain, slot: Slot) -> tuple[Swap, ...]:
-    """Return the intended swaps of the market in *slot*, in order."""
+    """Return the swaps that the devchain's market makes in *slot*, in order, as it intends them."""
     return tuple(_swaps(chain, slot))
 
 

@@ -40,7 +40,7 @@ def kept(folder: Path) -> dict[str, list[Any]]:
 
 
 def kept_in(ask: Callable[[str], list[Any]]) -> dict[str, list[Any]]:
-    """Return the rows of each of QUERIES, read by *ask*; check that the log has no gap."""
+    """Return the rows of each of QUERIES by name, read by *ask*; the log's numbers have no hole."""
     seqs = [seq for (seq,) in ask("SELECT seq FROM event ORDER BY seq")]
     first = ask("SELECT trimmed_seq FROM progress")[0][0] + 1
     assert seqs == list(range(first, first + len(seqs)))

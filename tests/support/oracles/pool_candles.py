@@ -16,7 +16,7 @@ Trades = Mapping[str, Sequence[Timed]]
 
 
 def trades_in_book(slots: Sequence[tuple[int, int, Sequence[PricedSwap]]]) -> Trades:
-    """Return the trades of each pool since it entered the book.
+    """Return the trades of each pool since it entered the pool book.
 
     If the book is full, a new pool replaces the pool with the least volume of this UTC day and the
     day before; of pools with equal volume, the first by name.

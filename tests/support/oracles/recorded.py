@@ -45,7 +45,7 @@ def keys_of(entry: Mapping[str, Any]) -> list[str]:
 
 
 def pool_trouble(entry: dict[str, Any], swap: dict[str, Any]) -> str:
-    """Return the problem with the pool of *swap*, a line of `decode`; "" if there is none."""
+    """Return an error about the pool of *swap*, a line printed by `decode`; "" if there is none."""
     keys = keys_of(entry)
     names = (swap["pool"] or "").split("+")
     if missing := [name for name in names if name not in keys]:

@@ -50,7 +50,7 @@ def sol_price(
     n: int,
     slack: Fraction = Fraction(0),
 ) -> float | None:
-    """Return dollars per SOL at block *n*, computed from the beginning; None if there is no price.
+    """Compute dollars per SOL at block *n* from all blocks up to it; None if there is no price.
 
     slack   the fraction by which half of the weight is increased, to decide ties in both ways
     """
@@ -140,7 +140,7 @@ def _agreed(said: Sequence[_Said], slack: Fraction) -> Fraction:
 
 
 def _votes(of: Sequence[_Said]) -> list[_Vote]:
-    """Return at most three votes of a pool, one per block, of the newest signer without a vote."""
+    """Return the votes of a pool: at most three, of the newest blocks, each by another signer."""
     votes: dict[str, _Vote] = {}
     for block in sorted({one.block for one in of}, reverse=True):
         new = [one for one in of if one.block == block and one.signer not in votes]

@@ -108,7 +108,7 @@ def of_candles(candles: Sequence[definitions.Candle], timeframe: str) -> dict[st
 
 
 def number_of(tree: Tree, values: Values) -> float | None:
-    """Return the value of *tree*; None if it is unknown."""
+    """Return the value of the expression *tree* for the numbers *values*; None if it is unknown."""
     mark, *parts = tree
     if mark == "number":
         return float(parts[0])

@@ -1,4 +1,4 @@
-"""Serves an application, such as a devchain, on a socket, for clients that use HTTP."""
+"""Serves an ASGI application, such as a devchain, on a socket, for clients that use HTTP."""
 
 import json
 import socket

@@ -72,7 +72,7 @@ async def list_token(service: Service) -> None:
 
 
 def append_swap(log: FakeLog, at_s: int) -> None:
-    """Append a slot to *log*, with a swap that a page of swaps contains."""
+    """Append a slot with one swap to *log*."""
     log.append((log.tip_at(log.seq).slot or 0) + 1, at_s, SWAP)
 
 
@@ -96,10 +96,10 @@ def written(
 
 @dataclass
 class SlowStore:
-    """Events of a ledger whose debits block after their commit.
+    """Events that pause a ledger just after it has committed a debit.
 
     taken   is set when a debit is committed
-    go_on   a test sets it to let the blocked debits continue
+    go_on   a test sets it to let the paused debits continue
     """
 
     taken: threading.Event

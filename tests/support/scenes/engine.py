@@ -21,7 +21,7 @@ _chosen: Final = [ENGINES[0]]
 
 @contextmanager
 def chosen(engine: str) -> Iterator[None]:
-    """Make *engine* the engine of all stores that are opened in the block."""
+    """Use *engine* for all stores that are opened in the block."""
     before, _chosen[:] = list(_chosen), [engine]
     try:
         yield

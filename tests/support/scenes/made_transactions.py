@@ -101,7 +101,7 @@ def event(program: str, data: bytes) -> Ix:
 class Tx:
     """A transaction under construction.
 
-    has_heights   False for data from before 2023, which do not show the caller of a call
+    has_heights   False: calls do not show their caller, as in data from before 2023
     loaded        the names of accounts that come from lookup tables
     """
 

@@ -31,7 +31,7 @@ THERE: Final = Browser("198.51.100.7", "curl")
 
 
 def proof(proof_id: int, nonce: bytes) -> EmailProof:
-    """Return a proof of an e-mail address that is valid for an hour."""
+    """Return a proof of Alice's e-mail address for a password reset, valid for an hour."""
     return EmailProof(
         proof_id=ProofId(proof_id),
         purpose=Purpose.RESET_PASSWORD,
@@ -92,7 +92,7 @@ class PeopleService:
         return self.path.read_bytes() + Path(f"{self.path}-wal").read_bytes()
 
     def link(self, purpose: Purpose) -> str:
-        """Return the last segment of the link in the newest e-mail for *purpose*."""
+        """Return the secret in the newest e-mail for *purpose*: the last segment of its link."""
         ((proof_id, nonce),) = self.rows(
             "SELECT proof.id, nonce FROM proof JOIN letter ON proof = proof.id"
             " WHERE purpose = ? ORDER BY proof.id DESC LIMIT 1",

@@ -145,7 +145,7 @@ class _Template(NamedTuple):
 
 @dataclass
 class _Copy:
-    """A copy of *template*; a copy that can be reused has a lasting connection.
+    """A copy of the database *template*; a copy that can be reused has a lasting connection.
 
     A property test uses copies for all its examples at the same time, so only CONNECTED_MAX copies
     have a lasting connection.
@@ -187,7 +187,7 @@ class _Copy:
         _asked(f"DROP DATABASE {self.name} WITH (FORCE)")
 
     def _restoring(self, tables: Sequence[str]) -> Composed:
-        """Return the statement that restores *tables* and sequences to those of a new copy.
+        """Return the statement that resets *tables* and the sequences to their state in a new copy.
 
         It runs in the mode of a replica: triggers do not fire, and foreign keys are not checked.
         """
@@ -212,7 +212,7 @@ def _copy_of(folder: Path, kinds: Sequence[str]) -> _Copy:
 
 @cache
 def _template(kinds: tuple[str, ...]) -> _Template:
-    """Return a database with the tables of *kinds*: copying is faster than migrating."""
+    """Return a migrated database to copy, with the tables of *kinds*: copying beats migrating."""
     name = "_".join(("template", *kinds))
     _asked(f"CREATE DATABASE {name}")
     database = PostgresDatabase(_dsn(name))
@@ -226,7 +226,7 @@ def _template(kinds: tuple[str, ...]) -> _Template:
 
 
 def _rows_of(table: str, connection: psycopg.Connection[Any]) -> Composed:
-    """Return the statement that inserts the current rows of *table*."""
+    """Return an INSERT statement for the current rows of *table*."""
     place = Identifier(table)
     rows = SQL("SELECT json_agg(each)::text FROM {} AS each").format(place)
     ((kept,),) = connection.execute(rows).fetchall()

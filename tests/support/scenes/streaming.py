@@ -95,7 +95,7 @@ class Streaming:
             await self.service.follower.catch_up()
 
     async def pass_time(self, seconds: float) -> None:
-        """Move the clock without a slot, check the streams, and wait until due minutes are paid."""
+        """Advance the clock, but not the slot, check the streams, and wait for due payments."""
         self.service.clock.advance(int(seconds * 1000))
         self.service.streams.look()
         await self.settled()

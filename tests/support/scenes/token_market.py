@@ -144,7 +144,7 @@ def swap_of(
 
 
 async def _trade_until(market: Market, end_s: int) -> None:
-    """Make the tokens trade until *end_s*; add up all but the newest slots in the candles."""
+    """Make the tokens trade until *end_s*, and fold all but the newest slots."""
     random, prices = Random(7), dict(START_USD)
     slots = []
     for step in range(SWAPS):

@@ -89,7 +89,7 @@ class TradedStore:
 
 
 class TradedMemory:
-    """A market over a log in memory."""
+    """A market in memory: a log, and the series that are read from it."""
 
     def __init__(self, mints: Sequence[Mint]) -> None:
         self.reader = FakeLog()

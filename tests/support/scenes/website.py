@@ -259,7 +259,6 @@ async def _made_up(config: Config, clock: ManualClock) -> dict[str, Any]:
 
 
 def _shown(parts: MarketParts) -> dict[str, Any]:
-    """Return the arguments of the API for the market *parts*."""
     return {
         "reports": parts.reports,
         "series": parts.series,

@@ -10,7 +10,7 @@ import pytest
 
 @pytest.fixture
 def official_client() -> Iterator[None]:
-    """After the test, close all connections to nodes that the x402 client has opened.
+    """Close all connections to nodes that the x402 client has opened, when the test ends.
 
     The client cannot close these connections.  If the garbage collector closed them, a later
     test would fail.

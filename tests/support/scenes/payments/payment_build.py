@@ -44,7 +44,7 @@ def meta(key: Pubkey, *, signer: bool = False, writable: bool = False) -> Accoun
 
 
 def terms_of(genesis: Genesis) -> Terms:
-    """Return the terms of a seller on the devchain of *genesis*."""
+    """Return the payment terms of a seller on the devchain that begins with *genesis*."""
     return Terms(
         asset=Mint(str(genesis.mint)),
         decimals=PAYMENT_DECIMALS,

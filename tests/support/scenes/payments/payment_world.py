@@ -132,7 +132,7 @@ class World:
         return key
 
     def facilitator(self, **changes: Any) -> Facilitator:
-        """Return a new facilitator, like that of another process."""
+        """Return a new facilitator, as another process would have, with *changes* to its parts."""
         self.stores.append(payment_store(self.path))
         self.chains.append(self.chain())
         parts: dict[str, Any] = {
@@ -175,7 +175,7 @@ class World:
     async def audit(
         self, *, full: bool = False, is_start: bool = False, is_usdc_taken: bool = False
     ) -> list[Violation]:
-        """Return the findings of a new auditor, built like the auditor of the service."""
+        """Run a new auditor, built like that of the service; return the violations it finds."""
         async with money_in(self.path.parent, clock=self.clock) as money:
             auditor = Auditor(
                 books=money.books,
@@ -224,7 +224,7 @@ class World:
             self.pulse.tick()
 
     async def miss(self) -> None:
-        """Advance the chain until pending payments expire; reconcile twice, some blocks apart."""
+        """Advance the chain until pending payments expire; then reconcile twice, blocks apart."""
         self.slots(EXPIRY_SLOTS)
         await self.reconciler().once()
         self.slots(MISSED_BLOCKS)
@@ -247,7 +247,11 @@ class World:
         return present(requirement, self.recipe(payer, **(asked | changes)).build())
 
     def recipe(self, payer: Keypair | None = None, **parts: Any) -> Recipe:
-        """Return the parts of a payment of *payer*, by default the buyer, for the world's terms."""
+        """Return the recipe of a payment for the world's terms.
+
+        payer   None: the world's buyer
+        parts   fields of the recipe to set
+        """
         usual: dict[str, Any] = {
             "terms": self.terms,
             "payer": payer or self.buyer,
@@ -302,7 +306,7 @@ async def buy(
 
 
 def config_of(world: World, rpc_url: str, **changes: Any) -> Config:
-    """Return the configuration of an api that sells on the chain of *world*."""
+    """Return the settings of an api that sells on the chain of *world*, with *changes* applied."""
     genesis = world.vm.genesis
     selling: dict[str, Any] = {
         "enabled": True,

@@ -64,7 +64,7 @@ class MovableSol:
 
 @dataclass
 class SellingApi:
-    """One process that sells; several of them can share a world."""
+    """One api process that sells; several of them can share *world*, its chain and store."""
 
     world: World
     service: Service
@@ -132,13 +132,17 @@ def decoded(response: httpx.Response, header: str) -> dict[str, Any]:
 
 
 def settlement(response: httpx.Response) -> dict[str, Any]:
-    """Return PAYMENT-RESPONSE without its receipt, whose date a restored store does not have."""
+    """Return PAYMENT-RESPONSE without its receipt, because a restored store lacks its date."""
     return {name: value for name, value in decoded(response, "payment-response").items()
             if name != "extensions"}  # fmt: skip
 
 
 def signature_header(demand: dict[str, Any], transaction: bytes, **changes: Any) -> str:
-    """Return a PAYMENT-SIGNATURE, built by hand; *changes* apply to the accepted requirement."""
+    """Return a hand-built `PAYMENT-SIGNATURE` header that pays with *transaction*.
+
+    demand    the body of a 402
+    changes   fields of its first offer to replace
+    """
     return encoded(
         {
             "x402Version": 2,
@@ -150,7 +154,11 @@ def signature_header(demand: dict[str, Any], transaction: bytes, **changes: Any)
 
 
 def credential_header(demand: dict[str, Any], transaction: bytes, **changes: Any) -> str:
-    """Return an Authorization header of MPP, built by hand; *changes* apply to its terms."""
+    """Return a hand-built `Authorization` header that pays with *transaction* by MPP.
+
+    demand    the body of a 402
+    changes   fields of its first offer to replace
+    """
     offer = demand["accepts"][0] | changes
     request = {
         "amount": offer["amount"],

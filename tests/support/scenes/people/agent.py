@@ -46,7 +46,7 @@ class Agent:
         return await self.post(STATUS_PATH, self.credentials())
 
     async def key(self, *scopes: Scope) -> str:
-        """Complete all steps of the application; return the API key."""
+        """Apply for *scopes*, complete all steps, and return the API key."""
         await self.sign_up()
         await self.confirm()
         await self.be_approved(*scopes)

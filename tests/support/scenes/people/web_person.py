@@ -65,7 +65,7 @@ async def administrator(site: Website) -> AsyncIterator["Person"]:
 
 
 class Person:
-    """One browser, at the IP address *address*; it does not follow redirects.
+    """A browser at the IP address *address*; it does not follow redirects.
 
     app   the application of another listener; None: that of the public listener
     """
