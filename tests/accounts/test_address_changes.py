@@ -55,7 +55,7 @@ def interrupted(site: Website, comes: Callable[[], Awaitable[object]]) -> Addres
 
 @pytest.fixture
 async def mallory(site: Website, alice: Person) -> None:  # noqa: ARG001 - hers is the first
-    """Create a second account, after that of Alice."""
+    """Create Mallory's account, after that of Alice."""
     async with Person(site, address="198.51.100.9") as mallory:
         await mallory.sign_up(MALLORY)
 

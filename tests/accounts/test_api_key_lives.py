@@ -35,7 +35,11 @@ steps = st.lists(
 
 @dataclass
 class Kept:
-    """The expected state of a key: its text, and its lifetime (0: endless) and end in minutes."""
+    """The expected state of an API key.
+
+    span   its lifetime in minutes; 0: endless
+    end    the minute in which it ends
+    """
 
     bearer: str
     span: int

@@ -32,7 +32,7 @@ async def service(tmp_path: Path) -> AsyncIterator[PeopleService]:
 
 
 async def agent_of(service: PeopleService, email: EmailAddress = ALICE) -> tuple[UserId, ApiKey]:
-    """Create an agent's account and key for *email*, as an exchange does; return both."""
+    """Store an agent with *email* and an API key, as an exchange does; return user ID and key."""
     username = f"agent-{email}"
     service.change(
         "INSERT INTO user (kind, username, email, verified_at, created_at)"

@@ -57,7 +57,7 @@ PROOF = answer(
 
 
 def refused(given: str, cose_key: bytes = EMPTY_POINT) -> None:
-    """Expect that *given* is refused as a passkey, or that the passkey's proofs are refused."""
+    """Expect that *given* is refused as a new passkey, or that later sign-ins with it are."""
     verifier = passkeys_at([ORIGIN], "mintscope")
     assert verifier is not None
     with suppress(PasskeyRefused):

@@ -20,7 +20,7 @@ USER: Final = UserId(1)
 
 
 async def late(body: str, work: Callable[[], Awaitable[None]]) -> AsyncIterator[bytes]:
-    """Yield *body* after *work*: the service reads it only after it has admitted the request."""
+    """Run *work*, then yield *body*: by then the service has admitted the request."""
     await work()
     yield body.encode()
 

@@ -59,7 +59,7 @@ async def status(person: Person, key: str) -> int:
 
 @pytest.fixture
 async def found(site: Website, alice: Person) -> AccountContents:
-    """Return the contents of the account of Alice, made a minute before the thief signs in."""
+    """Return the contents of Alice's account, made a minute before the thief signs in."""
     site.clock.advance(6 * MINUTE_MS)  # e-mails to verify an address are five minutes apart
     await alice.send("/settings/account/verify")
     assert "verified" in where(await alice.send(await site.link(ALICE)))

@@ -47,7 +47,7 @@ KILLS: Final = (7, 90, 250)  # statements after which a process dies
 
 
 class Flood:
-    """An hour of trades around the level of the alerts; the processes that evaluate them die."""
+    """An hour of trades around the level of an alert, evaluated by processes that die."""
 
     def __init__(self, scene: Scene, folder: Path, bounds: EmailBounds) -> None:
         self._scene = scene
@@ -352,7 +352,7 @@ async def test_alerts_that_reach_the_hourly_limit_at_once_write_their_emails_in_
 def fire_many(
     alert: SignalId, at: UnixMs, bounds: EmailBounds, rows: AccountRows
 ) -> Gathered | None:
-    """Fire *alert* MANY times at once; return the firings that still wait for an e-mail."""
+    """Fire *alert* MANY times in a transaction; return the firings that are in no e-mail yet."""
     signal = rows.signals.get(alert)
     assert signal is not None
     fired = [(firing_at(alert, at, number), None) for number in range(MANY)]

@@ -62,9 +62,9 @@ async def make(person: Person, **changes: str) -> str:
 
 
 async def test_a_form_is_filled_in_again_if_its_session_has_ended(alice: Person) -> None:
-    """Only its own account gets the values, even after a wrong password, and without scripts.
+    """Only the account of that session gets the values, even after a wrong password.
 
-    The URL of the webhook, which can be secret, is not filled in.
+    The URL of the webhook, which can be secret, is not filled in.  No scripts are needed.
     """
     path = await make(alice)
     typed = {

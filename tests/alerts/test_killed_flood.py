@@ -141,7 +141,7 @@ class Flood:
         await self.market.finalize(self.slot - 32)
 
     def look(self) -> bool:
-        """Evaluate once in the process; if it dies, evaluate in a new process, and return False."""
+        """Let the process evaluate once; if it dies, let a new one do so, and return False."""
         self.parent.send(self.now)
         try:
             assert self.parent.poll(ROUND_S)
@@ -178,7 +178,7 @@ class Flood:
 
 @asynccontextmanager
 async def flooded(folder: Path) -> AsyncIterator[tuple[Scene, dict[str, SignalId]]]:
-    """Run the flood on alerts of two accounts; yield the alerts by name."""
+    """Let many trades fire the alerts of two accounts; yield the scene, and the alerts by name."""
     async with traded_on("sqlite", folder, [MINT]) as market, open_sqlite(folder) as store:
         scene = Scene(store, begun_log(), ManualClock(NOW))
         for slot in range(1, 10):

@@ -499,7 +499,7 @@ async def test_firings_that_an_older_version_delivered_or_gave_up_are_not_sent(
 
 
 async def test_a_firing_that_an_older_process_delivered_meanwhile_is_not_sent(scene: Scene) -> None:
-    """Two versions run together for a while if several processes are upgraded one by one."""
+    """During an upgrade of several processes, two versions run together for a while."""
     await scene.fire()
     sender = scene.sender()
     await sender.deliveries.take_in()

@@ -51,7 +51,7 @@ from support.scenes.service import NOW
 
 
 def slow_crossings(log: FakeLog, since: int) -> list[int]:
-    """Return the events after *since*, even retracted ones, at which the price rose above LEVEL."""
+    """Return the events after *since*, retracted or not, at which the price rose above LEVEL."""
     prices = [
         (event.seq, each.price_usd)
         for event in log.kept
@@ -217,7 +217,7 @@ async def test_each_round_renews_a_few_bases_oldest_first(scene: Scene) -> None:
 async def test_alerts_of_loaded_tokens_fire_while_others_are_loaded(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After a start many tokens must be loaded; a token with asked timeframes takes 20 ms."""
+    """After a start many tokens are loaded, and one with timeframes on request takes 20 ms."""
     monkeypatch.setattr(evaluator, "LOADING_S", 0.04)
     scene.log = log = SlowLog(scene.clock)
     mints = [Mint(b58encode(bytes([n]) * 32).decode()) for n in range(1, 8)]

@@ -34,7 +34,7 @@ class Log:
         self._folding = Folding(structlog.processors.JSONRenderer(), lambda: self.now_s)
 
     def printed(self, event: str, level: str = "warning", **fields: object) -> list[dict[str, Any]]:
-        """Return the lines that are printed when *event* is logged."""
+        """Return the log lines, as parsed JSON, that are printed when *event* is logged."""
         try:
             text = self._folding(None, level, {"event": event, "level": level, **fields})
         except structlog.DropEvent:

@@ -68,7 +68,7 @@ async def lose_before(route: Route) -> None:
 
 
 def forgive(visitor: Visitor, *statuses: int) -> None:
-    """Check that the page received answers with *statuses*; remove them from `visitor.mishaps`."""
+    """Expect answers with *statuses* in `visitor.mishaps`, and remove them there."""
     for status in statuses:
         reported = [each for each in visitor.mishaps if each.startswith(f"{status}: ")]
         assert reported, f"expected an answer of {status}; there were {visitor.mishaps}"

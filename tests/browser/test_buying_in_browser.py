@@ -123,7 +123,7 @@ async def test_each_bundle_is_bought_copied_downloaded_and_then_hidden(
 
 
 async def keep(visitor: Visitor) -> None:
-    """Check the box that the credit token is saved, and leave the page."""
+    """Confirm on the page that the credit token is saved, and press Done."""
     await expect(visitor.page.get_by_role("button", name="Done")).to_be_disabled()
     await visitor.page.get_by_label("I saved it").check()
     await visitor.press("Done")

@@ -147,7 +147,7 @@ async def app(tmp_path: Path) -> AsyncIterator[tuple[SellingApi, ASGIApp]]:
 async def hosting(
     chromium: Browser, shop: SellingApi, app: ASGIApp, *, credit_count: int = 0, **changes: Any
 ) -> AsyncIterator[tuple[Host, Visitor, FrameLocator]]:
-    """Yield a host whose caller has *credit_count* credits, its visitor, and the app's frame."""
+    """Yield a fake MCP host with *credit_count* credits, its visitor, and the frame of the app."""
     headers = bearer(await shop.service.issue(credit_count)) if credit_count else {}
     async with mcp_client(app, headers) as client, visiting(chromium, "about:blank") as visitor:
         (read,) = (await client.read_resource(CHART)).contents

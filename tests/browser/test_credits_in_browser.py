@@ -46,7 +46,7 @@ async def shop(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Shopfr
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Website]:
-    """Yield a service without a chain, so that days pass in no time."""
+    """Yield a service without a chain, so that a test can let days pass at once."""
     async with served_website(tmp_path_factory.mktemp("days")) as site:
         yield site
 

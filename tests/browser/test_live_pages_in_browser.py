@@ -258,7 +258,7 @@ async def settles(page: Page, subject: Subject, *, is_lost: bool) -> None:
 async def passes(
     page: Page, span_ms: int, subject: Subject, *, is_lost: bool, has_answers: bool = True
 ) -> None:
-    """Move the clock of the page by *span_ms*; check the page's text about the connection."""
+    """Advance the page's clock by *span_ms*; check the page's text about the connection."""
     for _ in range(0, span_ms, STEP_MS):
         await page.clock.run_for(STEP_MS)
         if has_answers:  # once this request has ended, requests that were due have, too
@@ -267,7 +267,7 @@ async def passes(
 
 
 async def rides_out(page: Page, proxy: TroubledProxy) -> None:
-    """Move the clock of the page by a minute; expect that the page keeps trying to connect."""
+    """Advance the page's clock by a minute; expect that the page keeps trying to connect."""
     for _ in range(0, TROUBLE_MS, 5_000):
         await page.clock.run_for(5_000)
         await proxy.attempts.acquire()

@@ -451,7 +451,7 @@ async def test_times_are_shown_in_the_zone_of_the_reader(watcher: Visitor) -> No
 
 @pytest.mark.asyncio(loop_scope="session")
 async def test_tables_that_scroll_sideways_show_it(watcher: Visitor) -> None:
-    """On a phone they show it in words, and everywhere by a shadow where there are more columns.
+    """Phones show a text; all screens show a shadow at the side where columns are hidden.
 
     The table of pools is shown once pools have traded, and may fit.
     """

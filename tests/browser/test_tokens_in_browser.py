@@ -72,7 +72,7 @@ async def test_rows_change_in_place_and_nothing_moves(chromium: Browser, shop: W
 async def test_a_row_that_is_added_to_the_list_has_its_star(
     chromium: Browser, shop: Website
 ) -> None:
-    """Two rows are removed, and the page gets all rows when it is shown again."""
+    """The test removes two rows; the page gets all rows when it is shown again."""
     async with visiting(chromium, shop.origin) as visitor:
         page = visitor.page
         await visitor.sign_up("stars@people.example")

@@ -23,7 +23,7 @@ KEPT: Final = "JSON.stringify([localStorage, sessionStorage, history.state])"
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def shop(lasting_shop: Shopfront) -> Shopfront:
-    """Return the shop at a later time, so that no limit counts requests of the previous test."""
+    """Return the shop some minutes later, when no limit counts requests of the previous test."""
     lasting_shop.world.seconds(6 * MINUTE_MS // 1_000)
     return lasting_shop
 

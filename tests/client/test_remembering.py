@@ -33,7 +33,7 @@ PURCHASE: Final = "https://shop.example/v1/credits/purchase?bundle=10"
 
 
 class Street(httpx.AsyncBaseTransport):
-    """A transport to the chain and to a shop.
+    """A transport to a shop and to the chain's node.
 
     refusing        the answer to every payment, in place of that of the shop
     is_deaf         whether payments do not reach the shop while *refusing* is set

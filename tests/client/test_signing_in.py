@@ -33,7 +33,7 @@ def full_reports(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Way(httpx.AsyncBaseTransport):
-    """A transport to the shop; it records requests and loses answers whose number is in *lost*."""
+    """A transport to the shop that records requests and loses the answers numbered in *lost*."""
 
     def __init__(self, shop: SellingApi, *lost: int) -> None:
         self._shop = httpx.ASGITransport(app=shop.service.app)

@@ -27,7 +27,7 @@ from support.scenes.payments.payment_world import (
 
 
 class RecordingNode(MovingTransport):
-    """Looks up the payment of each request in the store, then passes the request to the node."""
+    """Records the requests with a payment; `leaks` has those with a signed one without its row."""
 
     def __init__(self, world: World) -> None:
         super().__init__(world, world.node)

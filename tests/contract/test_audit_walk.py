@@ -229,7 +229,7 @@ def test_a_finished_walk_stays_finished_until_a_new_walk_is_requested(
 
 
 def constants() -> Iterator[str]:
-    """Yield each statement of the audit that reads a part of the journal."""
+    """Yield each SQL statement of the audit that reads a bounded part of the journal."""
     for value in (*vars(walk_statements).values(), *vars(closing_statements).values()):
         texts = value.values() if isinstance(value, dict) else [value]
         for text in texts:

@@ -1,4 +1,4 @@
-"""The contract of every CreditLedger.  Add an engine to `LEDGERS`, nothing else."""
+"""The contract of every CreditLedger. To test another engine, add it to `LEDGERS`."""
 
 import asyncio
 from collections import Counter

@@ -109,7 +109,7 @@ async def test_reverts_of_throw_away_payers_close_sales_to_strangers_only(engine
 async def test_reverts_of_strangers_leave_the_half_that_is_kept_for_buyers(
     engine: Engine,
 ) -> None:
-    """Payments of strangers for all fees of the hour began before the first of them reverted."""
+    """The strangers' payments, which take all fees of the hour, begin before the first revert."""
     await sell_to(engine, "buyer")
     strangers = [f"stranger {n}" for n in range(10)]
     assert all(await begun(engine, strangers))
@@ -215,7 +215,7 @@ acts = st.lists(
 
 @dataclass
 class Diary:
-    """The oracle: a record of payments that began, and of their ends; it reads no store."""
+    """The expected fees at risk: records payments and their ends without reading a store."""
 
     lamports: int
     now: int = NOW

@@ -48,7 +48,7 @@ def engine(request: pytest.FixtureRequest) -> str:
 
 
 def slot(number: int, time: int, *mints: Mint) -> list[NewSlot | FinalSlot]:
-    """Return a final slot in which each of *mints* traded once."""
+    """Return a slot in which each of *mints* traded once, followed by its finality."""
     header = SlotHeader(
         Slot(number), Slot(number - 1), f"{number}", UnixS(time), 100.0, UnixS(time)
     )
@@ -172,7 +172,7 @@ def plan_of_sqlite(folder: Path, statement: str) -> list[str]:
 
 
 def plan_of_postgresql(connection: psycopg.Connection[Any], statement: str) -> Iterator[str]:
-    """Yield the lines of the plan of *statement*, planned as the market does: for any values."""
+    """Yield the lines of PostgreSQL's plan of *statement* for any values, as the market uses it."""
     connection.execute(HOT.encode())
     text = translate(statement).text
     count = len(set(re.findall(r"\$\d", text)))

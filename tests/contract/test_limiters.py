@@ -30,7 +30,7 @@ async def limiter(
 
 
 class Naive:
-    """The definition of a limiter: it counts all admissions that are younger than the window."""
+    """A limiter by definition: it counts all admissions that are younger than the window."""
 
     def __init__(self, count: int, window_ms: int) -> None:
         self.count, self.window_ms = count, window_ms

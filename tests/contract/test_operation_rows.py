@@ -1,4 +1,4 @@
-"""The contract of every engine: hourly values, filters of the audit log, and searches."""
+"""The contract of each engine for administration: hourly values, audit log filters, searches."""
 
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path

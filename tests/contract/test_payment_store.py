@@ -325,7 +325,7 @@ async def test_failures_of_an_hour_are_limited_by_payer_and_by_address(
 async def test_a_payer_that_fails_does_not_stop_others_at_its_address(
     engine: Engine, sold: int
 ) -> None:
-    """Others are refused after the address has more reverts in an hour than 3 plus successes."""
+    """An address is refused once its reverts in an hour exceed 3 plus its successful payments."""
     for n in range(sold):
         good = new_payment(f"good {n}", payer="carol")
         await engine.store.begin(good)

@@ -36,7 +36,7 @@ NEXT_DAY = UnixMs(NOW + DAY_MS + 2_000)
 
 @dataclass
 class Engine:
-    """A RotationStore, payments that buy credits, and the ledger with the balances."""
+    """The stores of one engine with which credits are bought, spent and rotated."""
 
     rotations: RotationStore
     payments: PaymentStore
@@ -218,7 +218,7 @@ async def test_claimed_credits_can_be_claimed_again_a_day_later(engine: Engine) 
 
 
 async def test_a_claim_leaves_the_credits_that_another_wallet_has_moved(engine: Engine) -> None:
-    """Alice's credits on a credit token stay hers after Bob has claimed his from the same token."""
+    """Alice's credits on a token stay hers after Bob has claimed his from the same token."""
     await buy(engine)
     assert await claim(engine, now=LATER) == 10
     await top_up(engine, "b", payer="bob", token=NEW)

@@ -92,6 +92,6 @@ def test_pressure_is_correct_if_volumes_exceed_every_limit() -> None:
 
 
 def shares(engine: Engine, after_s: int) -> list[float]:
-    """Return the share of purchases in the volume of each window."""
+    """Return the share of purchases in each window's volume, *after_s* seconds after START."""
     found = engine.snapshot(0, UnixS(START + after_s))[kernels.SHARES : kernels.COUNTS]
     return [float(each) for each in found]

@@ -54,7 +54,7 @@ def found(tree: Any, handler: str) -> list[Any]:
 
 
 def test_caddy_accepts_the_caddyfile(tmp_path: Path) -> None:
-    """The upstreams have addresses of this machine, because Caddy would resolve host names."""
+    """The upstreams are addresses of this machine, because Caddy would look up host names."""
     file = tmp_path / "Caddyfile"
     file.write_text(caddyfile(["127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"]))
 

@@ -32,7 +32,7 @@ class Kind(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """An instruction with the instructions that it calls."""
+    """The form of an instruction: its kind, its number of accounts, and the kinds that it calls."""
 
     kind: Kind
     accounts: int

@@ -16,7 +16,7 @@ LOST_BLOCKS = 4  # of the transaction, of its confirmation, and of 800 ms
 
 @pytest.fixture
 def tower() -> PayingChain:
-    """Return a chain at the pace before Alpenglow: many confirmed blocks are not yet final."""
+    """Return a chain at the pace before Alpenglow: confirmed blocks stay unfinal for a while."""
     return PayingChain(pace=TOWER)
 
 

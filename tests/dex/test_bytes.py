@@ -91,7 +91,7 @@ def _balances(listed: list[dict[str, Any]]) -> list[TokenBalance]:
 
 
 def decoded_from_both(entry: dict[str, Any]) -> tuple[Decoded, Decoded]:
-    """Return the decoded *entry*, from bytes and from JSON."""
+    """Decode the transaction *entry* from bytes and from JSON; return both results."""
     return (
         decode_block([from_bytes(entry, 3)]),
         decode_transaction(json.dumps(entry).encode(), 3),

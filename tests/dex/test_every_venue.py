@@ -130,7 +130,7 @@ class _Exchange:
         return word, word
 
     def identity(self) -> str:
-        """Return the name of the pool: its account, or its two vaults."""
+        """Return the expected name of the pool: its address, or the addresses of its two vaults."""
         if self.layout.pools is not None or self.layout.owner == "pool":
             return address(self.pool)
         return "+".join(sorted(map(address, self.vaults)))
@@ -181,7 +181,7 @@ def built(
 
 
 def block(transactions: Sequence[Built]) -> dict[str, Any]:
-    """Return *transactions* in the form of getBlock."""
+    """Return a block with *transactions*, in the form of getBlock."""
     return {
         "blockHeight": 1,
         "blockTime": 1_790_000_000,
@@ -385,7 +385,7 @@ def test_every_swap_of_the_block_is_printed_with_its_pool(tmp_path: Path) -> Non
 
 
 def bank(transactions: Sequence[Built], bank_id: int) -> Iterator[Message]:
-    """Yield the messages of a bank of `SLOT` with *transactions*, without its last status."""
+    """Yield the messages of the bank *bank_id* with *transactions*, without its last status."""
     for index, each in enumerate(transactions):
         yield Message(
             transaction=geyser_pb2.SubscribeUpdateTransaction(

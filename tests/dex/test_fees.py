@@ -110,7 +110,7 @@ def test_the_received_amount_is_the_gain_of_the_vault(program: str, is_named: bo
 
 
 def test_the_paid_amount_is_the_loss_of_the_vault() -> None:
-    """The trader gets less, but the pool has paid the full amount."""
+    """The trader gets less, because the mint takes a fee, but the pool has paid the full amount."""
     mint = FeeMint(rate=400)
     paid, arrived = mint.send("vault a", "user a", 1000)
 

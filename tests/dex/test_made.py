@@ -102,7 +102,7 @@ def test_a_damm_v1_swap_is_read_from_the_calls_of_its_vault_program() -> None:
 
 
 def test_a_damm_v1_reserve_is_the_share_of_the_pool_in_the_common_vault() -> None:
-    """The SOL vault of all pools holds 47,000 SOL, which a pool of 40 dollars must not count."""
+    """One vault holds 47,000 SOL of all pools; a pool of 40 dollars must count only its share."""
     accounts = [
         "pool", "user a", "user b", "vault A", "vault B", "tokens a", "tokens b", "lp mint a",
         "lp mint b", "lp a", "lp b", "fee a", "user", "vault program", "tokens",

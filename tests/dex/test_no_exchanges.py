@@ -434,7 +434,7 @@ LIMITS = {
 
 @pytest.mark.parametrize("name", LIMITS)
 def test_known_limits_count_as_recognised_by_transfers(name: str) -> None:
-    """By decision 56, such calls add volume and are marked; their pools alone set no price."""
+    """Such calls add volume and are marked, but their pools alone set no price (decision 56)."""
     decoded = decode(LIMITS[name])
 
     assert rows(decoded) == [(address(UNKNOWN), A, 9, B, 10)]

@@ -174,7 +174,7 @@ def test_a_swap_without_recorded_inner_instructions_is_quarantined(shared_data: 
 
 
 def test_the_signer_is_the_trader(recorded: Lines) -> None:
-    """In one transaction four wallets buy, and each of the four is the signer of its own swap."""
+    """In one transaction four wallets buy, and each of them is the signer of its own swap."""
     by_start = {one["signature"][:8]: one["raw"] for one in recorded}
     bundle = decode_transaction(by_start["JBnrBbgq"], 0).swaps
     wash = decode_transaction(by_start["33LHUzKf"], 0).swaps

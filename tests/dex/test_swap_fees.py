@@ -32,7 +32,7 @@ def u64(data: bytes, at: int) -> int:
 
 
 def paid(data: bytes) -> tuple[int, int] | None:
-    """Return the quote amount and the fee in an event; None if the event lacks a fee.
+    """Return the quote amount and the fee in the event of a swap; None if it lacks a fee.
 
     The quote amount includes the fee only in a sale.
     """

@@ -347,7 +347,7 @@ def transfers(draw: st.DrawFn) -> Moves:
 
 @st.composite
 def batched(draw: st.DrawFn, moved: Moves) -> Moves:
-    """Draw the instructions *moved*, some of them in batches, which may be nested."""
+    """Draw a copy of the instructions *moved*, with some put into batches, which may be nested."""
     found = [copy.deepcopy(one) for one in moved]
     for _ in range(draw(st.integers(1, 4))):
         start = draw(st.integers(0, len(found) - 1))

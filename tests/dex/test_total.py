@@ -299,7 +299,7 @@ def shared_curve() -> bytes:
 
 
 def cut_log() -> bytes:
-    """Return a batch of Manifest's orders with a truncated log; only the log shows the fills."""
+    """Return a transaction of Manifest whose log is cut, although only the log shows the fills."""
     tx = Tx(Ix("MNFSTqtC93rEfYHB6hF82sKdZpUDFWkViLByLd1k1Ms", [USER, "market"], b"\x06"))
     tx.log = ["Log truncated"]
     return tx.raw()

@@ -363,7 +363,10 @@ VENUE = "a venue"
 
 
 def hop(source: tuple[str, int], target: tuple[str, int]) -> Ix:
-    """Return a swap of the venue: *source* pays pool a, and pool b pays *target*."""
+    """Return a swap call in which *source* pays pool a, and pool b pays *target*.
+
+    source, target   an account, and the amount that it pays or gets
+    """
     moved = [transfer(source[0], "pool a", source[1]), transfer("pool b", target[0], target[1])]
     return Ix(VENUE, ["x"], b"\x07", moved)
 

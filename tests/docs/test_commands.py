@@ -161,7 +161,7 @@ def backs_up(service: DocumentedService, command: str) -> None:
 
 
 def copies(service: DocumentedService, command: str) -> None:
-    """Copy a backup, because the service itself is running."""
+    """Copy a backup with *command*, because the service itself is running."""
     service.mintscope("backup backup-to-copy")
     words = shlex.split(_words(command))
     places = {"--from": "sqlite:backup-to-copy", "--to": url_in(service.folder)}
@@ -362,7 +362,7 @@ def reads_history(service: DocumentedService, command: str) -> None:
 
 
 def watches_the_node(service: DocumentedService, command: str) -> None:
-    """Watch the node for one second, because half a minute shows no more of a devchain."""
+    """Run *command* for one second, because half a minute shows no more of a devchain."""
     service.mintscope(f"{_words(command)} --seconds 1")
 
 

@@ -99,7 +99,7 @@ pytestmark = pytest.mark.process
 
 @dataclass
 class Documented:
-    """The pages, their programs, and the reader's credit token and API key with all scopes.
+    """The docs pages, their programs, and the reader's credit token and API key with all scopes.
 
     programs    by endpoint and language
     """
@@ -138,7 +138,7 @@ class Documented:
         return output.decode()
 
     def expect_reported(self, slug: str, status: int, body: str) -> bool:
-        """Return whether *status* is a success; fail if the page of *slug* lacks the status."""
+        """Return whether *status* is a success; fail if the docs page *slug* does not list it."""
         if slug.startswith(GUIDE):
             return status in {200, 201, 402}
         endpoint: DescribedEndpoint = self.reference.endpoints[slug]

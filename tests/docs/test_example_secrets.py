@@ -31,7 +31,7 @@ def texts() -> Iterator[tuple[Path, str]]:
 
 
 def values(text: str) -> Iterator[str]:
-    """Yield each value that *text* gives to a secret."""
+    """Yield each value that the example *text* gives to a secret."""
     for pattern in PATTERNS:
         for found in pattern.finditer(text):
             value = found[found.lastindex or 0].strip()

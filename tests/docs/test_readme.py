@@ -42,7 +42,7 @@ def test_the_readme_is_short() -> None:
 
 
 def _commands(page: Path) -> str:
-    """Return the text of *page* from which commands are read: code, not prose."""
+    """Return the parts of *page* that can contain commands: code, not prose."""
     found = re.findall(r"```(?:sh)?\n(.*?)```|(`mintscope [^`]*`)", page.read_text(), re.DOTALL)
     return "\n".join("".join(each) for each in found)
 

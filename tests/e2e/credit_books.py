@@ -15,7 +15,7 @@ Book = CreditBook | PostgresCreditBook
 
 
 def open_book(folder: Path, dsn: str = "") -> Book:
-    """Open the book at *dsn*; if *dsn* is "", the book in *folder*."""
+    """Open the credit book in the database *dsn* or, if *dsn* is "", in *folder*."""
     if dsn:
         return PostgresCreditBook(dsn, pepper=PEPPER)
     return CreditBook(folder / MONEY_FILE, pepper=PEPPER)

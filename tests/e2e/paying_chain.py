@@ -41,7 +41,7 @@ KEEP_ALIVE_S = 60  # longer than clients keep connections: none is closed during
 
 
 class Weather(Faults):
-    """The faults of a storm, which ends when a test sets other faults.
+    """Random faults of a chain's node in a storm, until a test sets other faults.
 
     Of a hundred payments, *reverts* revert, five are dropped and three are late; of a hundred
     sends, five lose their answer; of a hundred calls, one is refused.
@@ -138,11 +138,11 @@ class Chain:
 def chain_running(
     *, buyers: dict[str, int], stormy: bool = False, reverts: int = REVERTS
 ) -> Iterator[Chain]:
-    """Run a chain, and yield it.
+    """Run a devchain, and yield it.
 
     buyers    the atoms of each buyer, by name
     stormy    whether the chain has the faults of `Weather`
-    reverts   how many of a hundred payments revert in these faults
+    reverts   the payments, of a hundred, that revert in these faults
     """
     with running(_serve, buyers, reverts if stormy else None) as (port, _):
         url = f"http://127.0.0.1:{port}"

@@ -79,7 +79,6 @@ class AnswersFirst(SqliteCreditLedger):
 
     @override
     def spend_for(self, account: CreditAccount, waiter: DebitWaiter) -> None:
-        """Grant the credit to *waiter*, but write the debit only an hour later."""
         left = vars(self._reading)["_database"].balance(account)
         asyncio.get_running_loop().call_later(3_600, super().spend_for, account, waiter)
         waiter.set_result(Spent(left - 1) if left else Empty())

@@ -41,7 +41,7 @@ RAISED = ApiConfig(rate_limit_requests=1_000_000_000, connections_per_client_max
 
 
 class SendsFirst(RpcSettlement):
-    """Settlement with a mistake: it sends the payment before the row of the payment is written."""
+    """A faulty settlement that sends the payment before the row of the payment is written."""
 
     @override
     async def simulate(self, envelope: Envelope, source: Pubkey) -> Trial:
@@ -53,7 +53,7 @@ class SendsFirst(RpcSettlement):
 
 
 class UnknownIsFailed(RpcSettlement):
-    """Settlement with a mistake: a payment that was not seen in time counts as failed for good."""
+    """A faulty settlement: a payment that is not seen in time counts as failed for good."""
 
     @override
     async def wait(self, signature: Signature, *, patience_s: float) -> Sighting:
@@ -62,7 +62,7 @@ class UnknownIsFailed(RpcSettlement):
 
 
 class TrustsEverybody(RpcSettlement):
-    """Settlement with a mistake: a payment that reverted counts as received."""
+    """A faulty settlement: a payment that reverted counts as received."""
 
     @override
     async def wait(self, signature: Signature, *, patience_s: float) -> Sighting:

@@ -137,7 +137,7 @@ def reported_in(folder: Path) -> list[Reported]:
 
 
 def lost(folder: Path, reported: list[Reported]) -> list[str]:
-    """Return the answers whose effects are not in the money file."""
+    """Return those of *reported*, answers to clients, whose effects are not in the money file."""
     money = folder / "money.sqlite"
     columns = "email, state, confirmed_at IS NOT NULL, secret_hash"
     kept = {
@@ -160,7 +160,7 @@ def lost(folder: Path, reported: list[Reported]) -> list[str]:
 
 
 async def go_on(folder: Path, reported: list[Reported]) -> list[str]:
-    """Let each client take all steps again; return the answers that have changed."""
+    """Let each client repeat all its steps; return the answers that differ from *reported*."""
     emails = {each.email for each in reported}
     emails |= {email for (email,) in rows(folder / "money.sqlite", "SELECT email FROM application")}
     before = {(each.email, each.what): each.value for each in reported}

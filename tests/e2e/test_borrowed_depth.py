@@ -34,7 +34,7 @@ def vaults_of_another() -> list[Trade]:
 
 
 def a_gift() -> list[Trade]:
-    """Return trades in an old pool, which holds ten million USD at some swaps, and 10 at others."""
+    """Return trades in an old pool that holds ten million USD at some of them, and 10 at others."""
     given = range(ATTACKED_S, ENDS_S, 20)
     return [
         _own(at_s, FAR_OFF if at_s >= ATTACKED_S else 1.0, 1e7 if at_s in given else 10.0)

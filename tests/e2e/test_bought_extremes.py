@@ -27,7 +27,7 @@ RATE_POOL: Final = "rate-0 of SOL"
 
 
 class Attack(NamedTuple):
-    """Transactions, and the reasons that `/swaps` gives for their legs on the token."""
+    """The transactions of an attack, and the reasons that `/swaps` must give for its swaps."""
 
     transactions: Sequence[Together]
     reasons: set[str]
@@ -55,7 +55,7 @@ class Attacker:
     def sells(
         self, usd: float, price: float, *, pool: str = "", signer: str = "x", quote: str = WSOL
     ) -> Leg:
-        """Return a sale for *usd* dollars, paid in SOL or USDC."""
+        """Return a sale of tokens for *usd* dollars in total, at *price* each, for SOL or USDC."""
         paid = round(usd / SOL_USD * 10**9) if quote == WSOL else round(usd * 10**6)
         tokens = round(usd / price * 10**6)
         return Leg(pool or self.honest, signer, (self._mint, tokens), (quote, paid))
@@ -80,7 +80,7 @@ class Attacker:
         return Attack([self.at_once(*legs)], {"roundTrip"})
 
     def two_keys(self) -> Attack:
-        """Return a purchase far from the price by one key, and a sale back by another key."""
+        """Return an attack: a purchase far from the price by one key, and a sale by another."""
         legs = (
             self.buys(self.usd, self.factor),
             self.sells(self.usd * 0.99, self.factor * 0.99, signer="x too"),
@@ -117,7 +117,7 @@ class Attacker:
         return Attack(few, {"otherPool"})
 
     def raw_units(self) -> Attack:
-        """Return purchases of too few raw units to set a price, for cents, in a private pool."""
+        """Return an attack that buys too few raw units to set a price, for cents, in own pool."""
         few = [
             self.at_once(
                 Leg(self.own, f"x{n}", (WSOL, round(usd / SOL_USD * 10**9)), (self._mint, 999)),
@@ -128,7 +128,7 @@ class Attacker:
         return Attack(few, {"noPrice"})
 
     def washed(self) -> Attack:
-        """Return five purchases for 1,500,000 USD each, by two keys, in a private pool."""
+        """Return an attack: five purchases for 1,500,000 USD each, by two keys, in own pool."""
         far = [
             self.at_once(
                 self.buys(1_500_000, 500.0, pool=self.own, signer=f"x{n % 2}"), later_s=2 * n
@@ -151,12 +151,12 @@ ATTACKS: Final[dict[str, Callable[[Attacker], Attack]]] = {
 
 
 def honest_trades(seed: int) -> list[Trade]:
-    """Return the trades of a pool that holds 100,000 USD."""
+    """Return the honest trades in a pool that holds 100,000 USD."""
     return list(crowd(Random(seed), [Pool("honest", 100_000, 100_000)], end=SECONDS, every_s=3.0))
 
 
 async def seen(service: Service, token: str, name: str) -> dict[str, Any]:
-    """Return the candles and indicators of a token from the API."""
+    """Return the candles and indicators of the token *name*, bought from the API with *token*."""
     reported: dict[str, Any] = {}
     for path in (
         *(f"candles?tf={tf}&limit=1000&fill=previous" for tf in ("m1", "m5", "m15", "h1", "d1")),

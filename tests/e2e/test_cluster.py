@@ -372,7 +372,7 @@ def standby_killed(cluster: Cluster) -> Iterator[None]:
 
 
 def troubles(cluster: Cluster) -> list[Trouble]:
-    """Return the troubles of the cluster, and the duration of each."""
+    """Return the troubles to cause in *cluster*, with the duration of each."""
     struck = APIS if FULL else APIS[:1]
     found: list[tuple[str, Callable[[], AbstractContextManager[None]], float]] = [
         ("kill -9 of the ingest that writes", partial(leader_killed, cluster), CALM_S),

@@ -33,7 +33,11 @@ CURVES: Final = {"pool": "curve"}
 
 
 class Launch(NamedTuple):
-    """A token's trades, judged from *since_s* on; whether a migration precedes its pool."""
+    """The trades of a new token.
+
+    since_s       the second from which on its prices are judged
+    is_migrated   whether a migration from a curve precedes its pool
+    """
 
     trades: Sequence[Trade]
     since_s: int

@@ -41,7 +41,7 @@ Served = dict[Asked, bytes | str]
 
 
 def made_market(seed: int) -> list[Trade]:
-    """Return trades in three pools; one begins late, and one is abandoned."""
+    """Return the trades of three pools, of which one begins late and one is abandoned."""
     random = Random(seed)
     pools = [Pool(f"{seed}-{n}", 10.0**n, 10.0**n / 2) for n in (4, 5, 6)]
     early = crowd(random, pools[:2], end=SPAN_S / 2, every_s=3, volatility=0.003)

@@ -189,7 +189,7 @@ def books(folder: Path, statement: str) -> set[str]:
 
 
 def contradictions(folder: Path, chain: Chain) -> list[str]:
-    """Compare chain and books; return the contradictions that no later answer can repair."""
+    """Return the contradictions between chain and books that no later answer can repair."""
     landed = chain.landed()
     known, issued, failed = (
         books(folder, f"SELECT signature FROM payment{where}")
@@ -241,7 +241,7 @@ def _debits(folder: Path, tokens: list[str], reported: Reported) -> list[str]:
 async def found_after(
     folder: Path, kills: int, manner: Manner
 ) -> tuple[list[Paid], Reported, list[str]]:
-    """Run a storm, end the faults, redeem; return the payments, the answers and the errors.
+    """Run a storm, end its faults, redeem; return the payments, the answers and the errors.
 
     If there are errors beyond repair, they are returned without redeeming, which takes long.
     """

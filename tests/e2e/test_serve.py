@@ -223,7 +223,7 @@ def _block(chain: Devchain, slot: int) -> Any:
 
 
 def _wait_for(client: httpx.Client, now: int) -> None:
-    """Wait until the api serves the last block, which takes longer than reading the file."""
+    """Wait until the report of SOL reaches *now*, the time of the last block of the file."""
     pause = threading.Event()
     while ask(client, WSOL).json()["data"]["dataSpan"]["to"] != now:
         pause.wait(POLL_S)

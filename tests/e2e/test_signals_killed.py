@@ -73,7 +73,7 @@ class Receiver:
 
 @dataclass
 class Trading:
-    """A market that trades around the level, and the slots of the upward crossings."""
+    """A market whose price crosses the alerts' level; `crossings` has the slots of upward ones."""
 
     market: Traded
     slot: int
@@ -216,7 +216,7 @@ async def expect_emails(data: Path, events: list[dict[str, Any]], signal_id: int
 
 
 async def emails(data: Path, kind: EmailKind, signal_id: int) -> list[Mapping[str, str]]:
-    """Return the facts of the e-mails of one kind about an alert."""
+    """Return the facts in each e-mail of *kind* about the alert *signal_id*."""
     async with open_sqlite(data) as store:
         written = await store.read(lambda rows: rows.emails.newest(9_999))
     facts = [each.facts for each in written if each.kind is kind]

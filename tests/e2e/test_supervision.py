@@ -32,7 +32,7 @@ REPORT: Final = f"/v1/token/{WSOL}"
 
 @dataclass
 class Seen:
-    """The answers to clients, the requests whose connection was lost, and the longest wait."""
+    """The answers that clients got, the requests that lost their connection, the longest wait."""
 
     answers: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
@@ -115,7 +115,7 @@ async def paying_load(service: DocumentedService, seen: Seen, token: str) -> Asy
 
 
 async def received(rpc: httpx.AsyncClient) -> int:
-    """Return the atoms in the treasury."""
+    """Return the treasury's balance of the payment token, in atoms."""
     params = [str(GENESIS.treasury_tokens), {"commitment": "processed"}]
     call = {"jsonrpc": "2.0", "id": 1, "method": "getTokenAccountBalance", "params": params}
     return int((await rpc.post("/", json=call)).json()["result"]["value"]["amount"])

@@ -58,7 +58,7 @@ class Together(NamedTuple):
 
 
 class _Side:
-    """One side of a pool: the raw units that are exchanged, and the raw units left."""
+    """One token of a pool in a trade: the raw units that are exchanged, and those that are left."""
 
     def __init__(self, name: str, mint: str, traded: float, left: float) -> None:
         self.name = name

@@ -1,4 +1,4 @@
-"""A node that relays the answers of another node, or answers garbage or nothing."""
+"""A node that relays the answers of another node, or answers garbage, or does not answer."""
 
 import threading
 from collections.abc import Iterator
@@ -35,12 +35,12 @@ class TroubledNode:
         self._reported = 0
 
     def stand_before(self, url: str) -> str:
-        """Relay to the node at *url*; return the URL of this proxy."""
+        """Forward requests to the node at *url* from now on; return the URL of this proxy."""
         self._address = urlsplit(url).netloc
         return self.url
 
     def answer(self, path: str, body: bytes) -> bytes | None:
-        """Return the body of the answer to *body*; None: do not answer."""
+        """Return the body of the answer to the request *body*; None: send no answer."""
         if self.mood == "hang":
             self.closing.wait(HANG_S)
             return None

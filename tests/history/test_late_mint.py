@@ -220,7 +220,7 @@ async def read_at_once(chain: Devchain, folder: Path, mint: Mint) -> None:
 
 
 async def read_cut_off(chain: Devchain, folder: Path, mint: Mint) -> None:
-    """Read a backfill of *mint* while the process is killed many times and the chain grows."""
+    """Read a backfill of *mint* through many kills of the process, while the chain grows."""
     random = Random(7)
     async with market_in(folder) as market:
         await market.history.begin(mint, UnixS(0), addresses(chain, mint))

@@ -136,7 +136,7 @@ class Scene:
                 yield replace(made, pause=lambda _: asyncio.sleep(LOOK_S * 10))
 
     async def calls_of_the_backfill(self, mending: GapMending) -> int:
-        """Return the approximate number of requests that a backfill of the only mint takes."""
+        """Return the estimated number of RPC requests for a backfill of the only mint."""
         since = await mending.source.begin(self.mints[0], UnixS(NOW // SECOND_MS))
         return (await mending.source.survey(self.mints[0], since)).cost.calls
 

@@ -22,7 +22,7 @@ BLOCKS = random_chain(3, 120)
 
 
 class FakeWorker:
-    """A worker without a process: a call of `hear` returns at most one answer.
+    """A fake decode worker without a process; a call of `hear` returns at most one answer.
 
     late       the number of calls of `hear` without an answer before each answer, unless `hear` may
                wait

@@ -1,4 +1,4 @@
-"""The queue continues one waiting task in each iteration of the event loop, in order."""
+"""The queue resumes one waiting task in each iteration of the event loop, in order."""
 
 import asyncio
 

@@ -77,7 +77,7 @@ def timed(trades: list[Trade]) -> list[Timed]:
 
 
 def loaded_and_whole(trades: list[Trade], folded: int, read: int) -> None:
-    """Assert that a row loaded after *read* trades equals a row that all trades were applied to.
+    """Assert that a row loaded after *read* trades equals a row to which all trades were applied.
 
     folded   the number of trades that the loaded state includes
     """

@@ -76,7 +76,7 @@ def test_an_absurd_price_adds_no_volume() -> None:
 
 
 def dust(pool: str, micro_usd: int) -> Swap:
-    """Return a purchase of too few raw units to set a price."""
+    """Return a purchase of 999 raw units, too few to set a price, for *micro_usd*."""
     made = swap(TOKEN, USDC, base_amount=999, quote_amount=micro_usd)
     return made._replace(pool=pool, in_left=10 * 10**6)
 

@@ -15,7 +15,7 @@ from mintscope.market.series.units import PriceUnit, Supply, priced_in
 
 
 class Rows(list[SeriesCandle]):
-    """Rows that record the threads that iterate over them."""
+    """A list of candles that records the threads that iterate over it."""
 
     def __init__(self, rows: list[SeriesCandle]) -> None:
         super().__init__(rows)

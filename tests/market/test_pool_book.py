@@ -160,7 +160,7 @@ def bought(n: int, volume: int, pool: str) -> PricedSwap:
 
 
 def test_pools_that_come_and_go_within_a_batch_are_not_dropped_from_the_store() -> None:
-    """If anyone opens many pools, the store deletes candles only of pools that it has stored."""
+    """Only pools that the store has stored are reported for deletion, however many appear."""
     book = PoolBook()
     for n in range(40):
         book.apply(Slot(n), UnixS(BEGIN), [bought(n, 1, f"{n}")])

@@ -184,7 +184,7 @@ def test_a_split_purchase_is_no_loop() -> None:
 
 
 def test_two_keys_of_one_transaction_are_a_round_trip() -> None:
-    """No one else could trade between the swaps of the two keys."""
+    """No one else could trade between the two swaps of one transaction."""
     reported = then(
         begun("honest"),
         leg(4.0, signer="x"),

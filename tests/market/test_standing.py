@@ -157,7 +157,7 @@ def test_the_first_pool_sets_the_price_until_it_is_left_if_no_pool_has_balances(
 
 
 def test_a_round_trip_does_not_remove_the_weight_of_its_pool() -> None:
-    """The trades of a round trip add no volume, but they show how much money moves the price."""
+    """The trades of a round trip add no volume, but show the amount that moves the price."""
     honest = steady(100)
     at = honest[-1][0]
     pools = Standings()

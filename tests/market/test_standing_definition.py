@@ -197,7 +197,7 @@ Weights = Mapping[str, Fraction]
 
 
 def split(of: Weights, prices: Mapping[str, float], usd: float) -> tuple[Weights, Weights]:
-    """Return the weights of the pools at *usd* or less, and of the pools above."""
+    """Divide *of*, weights by pool, into pools with a price of at most *usd* and the others."""
     low = {name: weight for name, weight in of.items() if prices[name] <= usd}
     return low, {name: weight for name, weight in of.items() if name not in low}
 
@@ -254,7 +254,7 @@ PEOPLE: Final = ("ann", "ben", "cat", "dan")
 
 @st.composite
 def markets(draw: st.DrawFn) -> list[Offer]:
-    """Return swaps of up to six pools; amounts, pauses and prices are near the rule's limits."""
+    """Draw swaps of up to six pools, with amounts, pauses and prices near the rule's limits."""
     depths = draw(
         st.lists(st.sampled_from([0, 1_000, 7_500, 8_500, 60_000]), min_size=1, max_size=6)
     )

@@ -272,7 +272,7 @@ def test_a_pool_of_an_older_log_has_a_lull_of_twice_its_usual_pause() -> None:
 
 
 def test_signers_are_named_until_there_are_enough() -> None:
-    """Three names take 24 bytes of each pool in the log; a pool with enough signers needs none."""
+    """The log names the signers of a pool, 8 bytes each, only until the pool has enough of them."""
     two, _ = after(trades("honest", range(600), signers=SIGNERS - 1))
     three, _ = after(trades("honest", range(600), signers=SIGNERS + 1))
 

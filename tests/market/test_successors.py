@@ -47,7 +47,7 @@ def trade(  # noqa: PLR0913 - what a swap says
 
 
 def leaves(curve: str, pool: str, *, at: int = 0) -> Swap:
-    """Return the migration of the token from *curve* to *pool*."""
+    """Return the migration of TOKEN from the bonding curve *curve* to *pool*."""
     return trade(pool, 1.0, at=at)._replace(
         in_mint=TOKEN, in_amount=0, out_mint=WSOL, out_amount=0, succeeds=curve, in_left=None
     )

@@ -44,7 +44,7 @@ def slow_bins(candles: list[Line], count: int) -> list[Fraction]:
 
 
 def slow_area(volumes: list[Fraction]) -> tuple[int, int, int]:
-    """Return the bin with the most volume, and the first and last bin of the value area."""
+    """Return the bin with the most volume, and the first and last bin of the 70 % around it."""
     control = volumes.index(max(volumes))
     first = last = control
     while sum(volumes[first : last + 1]) < Fraction(7, 10) * sum(volumes):

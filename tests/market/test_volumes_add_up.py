@@ -83,7 +83,7 @@ def _swap(transaction: int, leg: int, dollars: int, decimals: int | None, *, is_
 
 
 def kept_of(swaps: Sequence[tuple[UnixS, PricedSwap]], folded: int, random: Random) -> Kept:
-    """Return the stored data after the first *folded* of *swaps*, in writes of random size."""
+    """Fold the first *folded* of *swaps* in writes of random size; return the stored data."""
     kept, at = Kept(), 0
     while at < folded:
         until = min(folded, at + 1 + random.randrange(20))

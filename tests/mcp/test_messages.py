@@ -106,7 +106,7 @@ async def conversation(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterato
 
 
 def made_up() -> list[tuple[bytes, str | None]]:
-    """Return generated messages, each with the protocol version that its sender states, if any."""
+    """Return generated MCP messages, each with the protocol version that it states, or None."""
     messages: list[tuple[bytes, str | None]] = []
 
     @settings(max_examples=300, database=None)

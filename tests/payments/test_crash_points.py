@@ -1,4 +1,4 @@
-"""R1: no interleaving and no crash of facilitator, reconciler and auditor loses a payment.
+"""No interleaving and no crash of facilitator, reconciler and auditor loses a payment.
 
 The code of production runs as coroutines over ports, so a schedule is a list of
 choices: one coroutine takes its next step, the chain moves, or all coroutines
@@ -98,7 +98,7 @@ class Violation(AssertionError):
 
 
 class Fate(StrEnum):
-    """The fate of the transaction on the chain after its broadcast."""
+    """The fate of a payment on the chain after its broadcast."""
 
     LANDS = "lands"
     UNHEARD = "lands, though the broadcast fails"
@@ -175,7 +175,7 @@ class World:
         return [signature()]
 
     def check(self) -> None:
-        """Check the invariants that hold at every moment."""
+        """Raise Violation if an invariant that must hold at every moment is broken."""
         for row in self.store.rows.values():
             is_failed = row.payment.state is State.FAILED
             if is_failed and self.stands not in LOST and self.fate is not Fate.FLIPS:
@@ -220,7 +220,7 @@ class SteppedStore:
 
 @dataclass(frozen=True)
 class SteppedChain:
-    """The chain, seen through one node."""
+    """The chain, seen through one node; another coroutine may run before each call."""
 
     world: World
 
@@ -620,7 +620,9 @@ def explore(
     is_audited: bool = False,
     until: str | None = None,
 ) -> tuple[int, list[str]]:
-    """Run every list of *depth* choices to two ends; return the number of runs and the violations.
+    """Run every list of *depth* choices, and let each run end in two orders.
+
+    Returns the number of runs, and the texts of the violations.
 
     until   the text of the violation at which to stop; None: do not stop before the last run
     """
@@ -650,7 +652,7 @@ def explore(
 def follow(run: Run, prefix: list[int], depth: int, taken: list[str]) -> list[int]:
     """Make the choices of *prefix*, then always the first choice, up to *depth* choices.
 
-    Append the name of each choice to *taken*; return how many choices there were at each step.
+    Append the name of each choice to *taken*; return the number of choices at each step.
     """
     widths = []
     for place in range(depth):

@@ -78,7 +78,7 @@ def test_twap_holds_each_price_until_the_next_trade() -> None:
 @pytest.mark.parametrize("factor", [100.0, 3.0, 0.3])
 @pytest.mark.parametrize("is_hidden", [False, True])
 def test_a_price_is_doubted_after_wash_trades_in_a_pool(factor: float, is_hidden: bool) -> None:  # noqa: FBT001
-    """A trader trades with himself for an hour; if *is_hidden*, his last trade is honest."""
+    """A trader trades with itself for an hour; *is_hidden*: the last trade is an honest one."""
     traded = [ago(minutes, 2.0 * factor, 10**9) for minutes in range(60, 1, -1)]
     last = ago(1, 2.0 if is_hidden else 2.0 * factor, 10_000)
     pools = {"base_usd": 5_000 * last.close, "quote_usd": 10_000.0}  # 5,000 tokens, 2 USD each

@@ -138,7 +138,7 @@ def test_a_clock_may_be_5_s_behind_or_10_s_ahead_of_the_newest_block(
 
 
 def test_every_doubt_has_this_text_for_operators() -> None:
-    """The metric and the log contain these texts."""
+    """Operators see these texts in metrics and in the log."""
     assert {each.name: each.value for each in Doubt} == {
         "NO_ANSWER": "the source does not answer",
         "BROKEN": "a bug, or an unforeseen answer",

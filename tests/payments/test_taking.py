@@ -132,7 +132,7 @@ class ReportedChain:
 
 
 class World:
-    """A service that takes payments, with a store in memory and a ReportedChain."""
+    """A service that takes payments, with a store in memory and a chain that a test controls."""
 
     def __init__(self) -> None:
         self.clock = ManualClock(NOW)
@@ -342,7 +342,7 @@ async def test_the_timeout_without_a_blockhash_is_the_life_of_a_new_blockhash(wo
 
 
 async def test_the_lease_of_a_payment_outlasts_the_wait_of_its_handler(world: World) -> None:
-    """The lease lasts a minute, the longest wait, and fifteen seconds more."""
+    """The lease lasts 75 s: the longest wait, which is a minute, and fifteen seconds."""
     world.chain.waited = None
     await world.buy(world.quoted())
     (row,) = world.store.rows.values()

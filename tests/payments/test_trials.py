@@ -46,7 +46,7 @@ class Door:
         self.refused += 1
 
     async def try_out(self, address: str, payer: Wallet | None = None, times: int = 1) -> int:
-        """Let a client fail *times*; return the number of its trials that were allowed."""
+        """Take *times* trials for a client, which all fail; return the number that was allowed."""
         found = [await self.trials.take(address, payer) for _ in range(times)]
         return sum(each is not None for each in found)
 

@@ -40,7 +40,10 @@ class FailingEngine:
 
 
 def with_failure(site: Website, error: Exception, *verbs: str) -> Person:
-    """Return a visitor of pages whose `People` fails; by default it fails to find a session."""
+    """Return a visitor of a site whose `People` raises *error* in the methods *verbs*.
+
+    verbs   none: `session`, which finds the session of a request
+    """
     people: Any = FailingEngine(site.accounts.people, error, *(verbs or ["session"]))
     app = create_web(
         parts=replace(site.accounts, people=people, mailbox=None),

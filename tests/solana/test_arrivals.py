@@ -55,7 +55,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 class LoopClock:
-    """The clock of the running event loop, which began at *start_s*, in Unix seconds."""
+    """A clock that follows the running event loop, which began at *start_s* Unix seconds."""
 
     def __init__(self, start_s: int = START_S) -> None:
         self._start_s = start_s
@@ -148,7 +148,6 @@ class LiveNode:
         return answer
 
     def answer(self, request: httpx.Request) -> httpx.Response:
-        """Return the node's answer to *request* at the current time."""
         return self.fake.handle(request)
 
     async def late_s_of_blocks(

@@ -17,7 +17,7 @@ def node_of(count: int) -> FakeNode:
 
 
 async def following(node: FakeNode) -> Finality:
-    """Return a `Finality` to which all blocks of *node* were delivered."""
+    """Return a `Finality` that has received all blocks of *node*."""
     rpc = Rpc(
         Endpoint(url="http://node"), clock=node.clock, transport=node.transport(), sleep=node.sleep
     )

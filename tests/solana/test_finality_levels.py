@@ -62,7 +62,7 @@ def client(node: FakeNode) -> Rpc:
 
 
 async def late_ms(node: Growing, blocks: int) -> list[int]:
-    """Poll *blocks* blocks; return for each the milliseconds from its finality to the report."""
+    """Poll *blocks* blocks; return the delay of each from finality to the report, in ms."""
     late: list[int] = []
     async with client(node) as rpc:
         poller = Poller(rpc, Polling(start="first"), clock=node.clock, sleep=node.sleep)
@@ -124,7 +124,7 @@ async def test_finality_is_known_without_support_for_get_latest_blockhash() -> N
 
 
 async def test_finality_is_known_although_the_node_names_a_foreign_hash() -> None:
-    """A provider may combine the slot of one node and the hash of another."""
+    """A provider may combine the slot of one node with the blockhash of another."""
     node = growing(lag=2)
 
     def other(honest: FakeNode, method: str, _params: list[object]) -> httpx.Response | None:

@@ -108,7 +108,7 @@ async def has_caught_up(at: Served, consumer: Consumer, reading: asyncio.Task[No
 
 
 async def orders_on_one_chain(seeds: list[int]) -> list[str]:
-    """Cause one order of faults for each seed, on one chain; return descriptions of stalls."""
+    """Cause one order of faults per seed on a shared chain; return descriptions of stalls."""
     first = seeds[0]
     stalls = []
     async with served(

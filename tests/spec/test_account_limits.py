@@ -20,7 +20,7 @@ HOUR_MS = 3_600_000
 
 @pytest.fixture
 async def proxied(tmp_path: Path) -> AsyncIterator[Service]:
-    """The service behind a proxy that names the IP addresses of clients."""
+    """Yield the service behind a proxy that names the IP addresses of clients."""
     async with running_service(tmp_path, api=ApiConfig(trusted_proxies=(PROXY,))) as service:
         yield service
 

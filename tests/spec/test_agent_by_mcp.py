@@ -68,7 +68,7 @@ async def service(tmp_path: Path) -> AsyncIterator[Service]:
 
 
 async def tell(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
-    """Call *tool*; return the JSON in the text of its result, which every client can read."""
+    """Call *tool*, which must succeed; return the JSON in the text of its result."""
     result = await client.call_tool(tool, arguments)
     text = result.content[0].text  # type: ignore[union-attr]
     assert not result.is_error, text

@@ -117,7 +117,7 @@ async def test_a_repeated_request_costs_a_credit_after_ten_minutes(
 async def test_a_second_credit_buys_a_new_answer_after_a_slow_debit(
     shop: Service, server: Served
 ) -> None:
-    """The ten minutes of the answer and its key begin before the debit, even if that is slow."""
+    """The ten minutes in which an answer can be repeated begin before its debit, slow or not."""
     token = await shop.issue(10)
     async with server.connection() as client:
         async with standing_still(shop) as store:

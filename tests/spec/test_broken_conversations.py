@@ -122,7 +122,7 @@ async def test_clients_that_leave_while_the_store_is_blocked_get_their_credits_b
 
 
 async def test_an_mcp_tool_call_costs_nothing_if_its_client_has_left(shop: Service) -> None:
-    """The call has no connection of its own; only the client's own request shows the departure."""
+    """The tool's call has no connection; only the client's own request shows that it has left."""
     token = await shop.issue(10)
     before_the_debit = iter([False])
     client: dict[str, Any] = {

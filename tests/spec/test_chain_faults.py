@@ -189,7 +189,7 @@ async def world(tmp_path: Path, pace: SlotPace) -> AsyncIterator[World]:
 async def hasty(
     world: World, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[SellingApi]:
-    """A service that waits only for a moment for the chain, and for an answer of a node."""
+    """Yield a shop that waits only a moment for the chain, and for each answer of a node."""
     monkeypatch.setattr(payment_node, "CALL_S", CALL_S)
     world.transport = Skimming(world, world.node)
     patience_s = FAULTS[name].patience_s if name else PATIENCE_S
@@ -199,7 +199,7 @@ async def hasty(
 
 @pytest.fixture
 def books(hasty: SellingApi) -> Iterator[Database]:
-    """Yield a connection for all looks at the books: a test takes a dozen of them."""
+    """Yield one connection for all reads of the books, because a test reads them a dozen times."""
     with separate(hasty.world.path) as database:
         yield database
 
@@ -218,7 +218,7 @@ class Course:
         return self._books.execute("SELECT (SELECT state FROM payment)").get  # type: ignore[no-any-return]
 
     async def send(self) -> httpx.Response:
-        """Send the payment with its key, and check the answer against the books."""
+        """Send the payment with its Idempotency-Key, and check the answer against the books."""
         answer = await self._shop.send("POST", PURCHASE, self._payment, key=KEY)
         assert answer.status_code in {201, 402, 503}, answer.text
         if answer.status_code == 402:  # the demand for another payment

@@ -116,7 +116,7 @@ async def served(scene: Followed, folder: Path, **options: Any) -> AsyncIterator
 
 
 async def price_of(service: Service) -> tuple[dict[str, Any], str]:
-    """Return the price in the report of TOKEN, and the header X-Data-Status."""
+    """Buy the report of TOKEN; return its price, and the header X-Data-Status."""
     headers = bearer(await service.issue(1))
     response = await service.client.get(f"/v1/token/{TOKEN}", headers=headers)
     assert response.status_code == 200, response.text

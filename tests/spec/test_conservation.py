@@ -75,7 +75,7 @@ class Kept:
 
 @dataclass
 class Calls:
-    """Makes calls, and adds up the credits that their answers deliver."""
+    """Makes calls of the API, and adds up the credits that their answers deliver."""
 
     streaming: Streaming
     random: Random
@@ -228,7 +228,7 @@ class Calls:
         await self.streaming.service.follower.catch_up()
 
     async def change(self) -> None:
-        """Change the tag of the reports, so that clients no longer have the newest report."""
+        """Change the reports' entity tag, so that clients no longer have the newest report."""
         self.streaming.service.reports.tag = b'W/"%d"' % self.count
 
     async def age(self) -> None:

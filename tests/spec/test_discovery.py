@@ -1,4 +1,4 @@
-"""Surfaces by which programs and directories find the service: descriptions, and the 402."""
+"""The descriptions, and the 402, by which programs and directories find the service."""
 
 import hashlib
 import json
@@ -57,7 +57,7 @@ async def listed(world: World) -> AsyncIterator[SellingApi]:
 
 @pytest.fixture
 async def listed_in_both(world: World) -> AsyncIterator[SellingApi]:
-    """A service that accepts two tokens, so that its terms have the greatest length."""
+    """Yield a shop that accepts two tokens, so that its terms are as long as possible."""
     api = ApiConfig(contact=CONTACT, rate_limit_requests=1_000)
     async with opened(world, api=api, also=[world.usdc_terms]) as shop:
         shop.price.usd = Decimal("0.5")

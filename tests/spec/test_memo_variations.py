@@ -42,7 +42,7 @@ EXPECTED: Final = {200, 201, 400, 402, 409, 503}
 
 @dataclass(frozen=True)
 class Terms:
-    """The terms of a route: its whole demand, and one of its ways to pay."""
+    """The 402 of a route, and the index of one of its offers."""
 
     route: tuple[str, str]
     demand: dict[str, Any]

@@ -71,7 +71,7 @@ async def challenge(shop: SellingApi, method: str, path: str, **headers: str) ->
 
 
 def transaction(shop: SellingApi, one: Challenge, **changes: Any) -> bytes:
-    """Return the transaction of an MPP client: the unit price comes before the unit limit."""
+    """Return a transaction as MPP clients build it: the unit price comes before the unit limit."""
     request = plain(one["request"])
     blockhash = request["methodDetails"].get("recentBlockhash")
     accepted = (shop.facilitator.terms, *shop.facilitator.also)

@@ -118,7 +118,7 @@ class Counted(FakeSeries):
 async def test_a_client_without_credits_is_402_and_no_price_is_read(
     tmp_path: Path, ago_s: int
 ) -> None:
-    """This also holds if no price is known, which is free for a client with credits."""
+    """The same holds if no price is known, an answer that is free for a client with credits."""
     now_s = NOW // 1000
     series = Counted(traded_log(now_s))
     async with running_service(tmp_path, series=series) as service:

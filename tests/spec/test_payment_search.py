@@ -1,4 +1,4 @@
-"""Searches of support for a payment, by anything the customer knows, on every engine."""
+"""Searches of the support staff for a payment, by anything the customer knows, on every engine."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -187,7 +187,7 @@ async def account_of_user(money: Money, world: World) -> CreditAccount:
 async def test_a_search_by_an_empty_hint_finds_no_payment_of_a_user(
     world: World, money: Money
 ) -> None:
-    """Accounts of users have the hint ""; an empty search must not find them all."""
+    """Credit accounts of users have an empty hint, which an empty search must not match."""
     account = await account_of_user(money, world)
     await money.books.fill_fund(10**12, mark=0)
     asked = new_payment("a user", purchase=TopUp(credits=10, account=account))

@@ -163,7 +163,7 @@ async def test_an_attack_is_402_with_its_reason(shop: SellingApi, world: World, 
 async def test_an_unknown_blockhash_is_402_unless_the_node_is_behind(
     shop: SellingApi, world: World
 ) -> None:
-    """A node that does not advance may not know the blockhash yet: the payer may try again."""
+    """A node that is behind may not know the blockhash yet: the payer may try again."""
     demand = await shop.demand("POST", PURCHASE)
     old = shop.pay(demand, blockhash=Hash(b"old".ljust(32)))
     early = await shop.send("POST", PURCHASE, old, key=KEY)

@@ -35,7 +35,7 @@ async def next_page(shop: SellingApi, path: str) -> str:
 
 
 async def orphans(world: World) -> Sequence[Orphan]:
-    """Run an audit, and return the payments that have no row."""
+    """Run a full audit, and return the payments that it found without a row."""
     assert await world.audit(full=True) == []
     async with money_in(world.path.parent, clock=world.clock) as money:
         assert await money.books.why_stopped() is None

@@ -157,7 +157,7 @@ async def test_a_one_time_key_is_for_one_payment(world: World) -> None:
 
 
 async def test_a_payment_with_a_copied_memo_is_refused(world: World) -> None:
-    """The quote is public once it is paid: another wallet may put it in its own payment."""
+    """A memo is public once it is paid, so another wallet can put it into its own payment."""
     async with opened(world) as shop:
         copy = back_up(world)
         asked = await shop.client.post(PURCHASE, headers={"Idempotency-Key": KEY})
@@ -304,7 +304,7 @@ def signature_of(answer: httpx.Response) -> str:
 async def test_the_wallet_that_paid_gets_its_credits_without_a_key(
     world: World, sold: tuple[str, str], credit_count: int
 ) -> None:
-    """A report that was paid for is worth a credit."""
+    """A lost payment for one report is worth one credit."""
     _, answer, copy = await sold_and_lost(world, *sold)
 
     async with restored(world, copy, after_s=LONG_S) as shop:

@@ -41,7 +41,7 @@ async def balance(shop: SellingApi, token: str) -> int:
 
 
 async def bought(shop: SellingApi, key: str = KEY) -> tuple[str, str]:
-    """Buy ten credits; return the token, and the payment's signature on chain."""
+    """Buy ten credits; return the credit token, and the signature of the payment."""
     response = await shop.buy(key=key)
     return response.json()["data"]["token"], decoded(response, "payment-response")["transaction"]
 

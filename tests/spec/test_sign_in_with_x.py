@@ -223,7 +223,7 @@ async def test_a_signature_of_another_wallet_spends_nothing(shop: SellingApi) ->
 
 
 async def test_a_wallet_cannot_spend_credits_that_are_not_its_alone(shop: SellingApi) -> None:
-    """Credits that a holder has rotated, or topped up with a grant, are not the wallet's alone."""
+    """Credits that were moved by a rotation, or mixed with granted ones, are not its alone."""
     token = (await shop.buy()).json()["data"]["token"]
     rotated = await shop.client.post("/v1/credits/rotate", headers=bearer(token))
     assert rotated.status_code == 201

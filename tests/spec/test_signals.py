@@ -315,7 +315,7 @@ async def test_a_firing_makes_an_event(service: Service, key: str) -> None:
 
 
 async def fired_by(service: Service, key: str, made: dict[str, Any]) -> list[float]:
-    """Return the values at which an alert fired, oldest first."""
+    """Return the values at which the alert *made* fired, oldest first."""
     path = f"{SIGNALS}/{made['signalId']}/events"
     events = (await call(service, key, "GET", path)).json()["data"]["events"]
     return [each["value"] for each in reversed(events)]
@@ -409,7 +409,7 @@ async def test_a_new_address_or_a_test_ends_the_pause_after_a_failed_webhook(
     path = f"{SIGNALS}/{made['signalId']}"
 
     async def refused() -> list[str]:
-        """Let the receivers refuse all due webhooks; return the URLs of these webhooks."""
+        """Let the receivers reject all due webhooks; return the URLs of these webhooks."""
         await deliveries.take_in()
         turns = await deliveries.lease([])
         ended = [

@@ -53,7 +53,7 @@ def receipt_of(answer: httpx.Response) -> str:
 
 
 async def checked(client: httpx.AsyncClient, receipt: str) -> dict[str, Any]:
-    """Return the claims of *receipt*, if the key that it names has signed it."""
+    """Verify *receipt* with the published key that it names; return its claims."""
     head, claims, signature = receipt.split(".")
     header = json.loads(plain(head))
     assert header.keys() == {"alg", "kid"}

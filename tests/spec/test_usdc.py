@@ -210,7 +210,7 @@ async def test_a_payment_that_equals_no_offer_is_refused_and_not_sent(
 async def test_a_402_of_a_shop_without_usdc_has_one_offer_and_no_mention_of_usdc(
     world: World,
 ) -> None:
-    """The header is compared byte for byte, as it was before USDC could be accepted."""
+    """The header equals, byte for byte, that of versions that could not accept USDC."""
     async with opened(world) as shop:
         for method, path, atoms, _ in SOLD:
             response = await shop.client.request(method, path)

@@ -37,7 +37,7 @@ FILES: Final = {"money": MONEY_FILE, "market": MARKET_FILE}
 
 
 class Kept(NamedTuple):
-    """The stored data that one commit has written.
+    """The data that the code of one commit has stored.
 
     token    a credit token with CREDITS credits
     """

@@ -25,7 +25,7 @@ ADD: Final = (
 
 @pytest.fixture
 def lacks(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
-    """Return a function that makes *script* the last migration of *kind*."""
+    """Return a function that adds a script as the last migration of a kind of tables."""
 
     def add(kind: str, script: str) -> None:
         more = [*migrations(kind), (9_001, "9001_more.sql", script)]

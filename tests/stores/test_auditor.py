@@ -1,4 +1,4 @@
-"""One of several api processes at a database audits; when it ends, another takes over."""
+"""Of several api processes that share a database, one audits; when it ends, another does."""
 
 import asyncio
 from pathlib import Path

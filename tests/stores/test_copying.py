@@ -147,7 +147,7 @@ async def test_credits_are_the_same_after_a_copy(folder: Path, tmp_path: Path) -
 
 
 class Stopping(PostgresSide):
-    """The target of a copy, which fails after *parts_left* parts."""
+    """The target database of a copy, which fails after it has received `parts_left` parts."""
 
     parts_left = 0
 
@@ -220,7 +220,7 @@ def test_a_target_with_rows_is_refused(engine: str, folder: Path, tmp_path: Path
 
 
 class Lying(SqliteSide):
-    """The target of a copy, which returns other balances than it has stored."""
+    """A target database of a copy, which returns other balances than it has stored."""
 
     @override
     def rows(self, table: Relation, after: Sequence[object] | None, rows_max: int) -> Sequence[Row]:

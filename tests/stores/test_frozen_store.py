@@ -218,7 +218,7 @@ WAYS: Final = list(product((locked, hung), ("begin", "issue"), (3, EXPIRY_SLOTS)
 
 
 async def freeze_once(town: Town, number: int, way: Any) -> None:
-    """Buy during a freeze; try every action during the freeze, and again after it."""
+    """Buy during a freeze of the store; repeat every action during the freeze and after it."""
     how, place, slots = way
     world, key = town.world, f"{KEY}-{number:04}"
     payment = world.pay(town.facilitators[0].require(RESOURCE, AMOUNT))

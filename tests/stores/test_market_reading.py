@@ -12,7 +12,7 @@ from mintscope.market.store.log_reader import MarketReading
 
 
 class StuckAccess:
-    """Implements DatabaseAccess: an engine that never answers."""
+    """A `DatabaseAccess` whose database never answers."""
 
     async def run(self, _work: Callable[[Database], Any]) -> Any:
         await asyncio.Event().wait()

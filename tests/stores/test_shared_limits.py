@@ -31,7 +31,7 @@ THIRTY = Limit(name="test", count=30, window_s=60)
 
 @dataclass
 class PlainStore:
-    """A WindowStore that admits everything, fails, or stands still, on command."""
+    """A fake `WindowStore` for limits, which admits everything, fails, or waits, as a test sets."""
 
     failures: int = 0
     moving: asyncio.Event = field(default_factory=asyncio.Event)

@@ -107,7 +107,7 @@ def engine_of_stores(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture
 def dsn(tmp_path: Path) -> str:
-    """Return the DSN of a new database of PostgreSQL."""
+    """Return the DSN of a new PostgreSQL database."""
     return dsn_in(tmp_path)
 
 

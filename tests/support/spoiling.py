@@ -59,7 +59,7 @@ def spoil(answer: bytes, seed: int) -> bytes:
 
 
 def _places(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield (holder, key) of all values inside *value*."""
+    """Yield (container, key) for every value nested in *value*."""
     for key, inside in value.items() if isinstance(value, dict) else enumerate(value):
         yield value, key
         if isinstance(inside, dict | list):

@@ -213,7 +213,6 @@ class _Reporting:
         self._reports.append(to_data(config=self._config, report=report))
 
     def pytest_runtest_logfinish(self) -> None:
-        """Send the reports of a test."""
         self._connection.send(self._reports)
         self._reports = []
 

@@ -43,7 +43,7 @@ def commands() -> Iterator[tuple[str, Any]]:
 
 
 def parameters() -> Iterator[tuple[str, Parameter]]:
-    """Yield (words, parameter) for each visible parameter, except options that take no value."""
+    """Yield (command words, parameter) for each visible parameter, except flags without a value."""
     for words, command in commands():
         for parameter in command.params:
             assert isinstance(parameter, TyperArgument | TyperOption)
@@ -117,7 +117,7 @@ def loaded_by(*words: str) -> set[str]:
 
 
 def loaded_with(module: str) -> set[str]:
-    """Return every module that *module* loads."""
+    """Return every module that is loaded when *module* is imported."""
     return set(run(MODULE, module)[1].split())
 
 

@@ -169,7 +169,7 @@ async def test_a_header_with_a_line_end_is_never_sent(value: bytes) -> None:
 
 
 class LeavesIt:
-    """An application that sends no answer, because its client hangs up first."""
+    """An application that closes the client's connection before it sends anything."""
 
     async def __call__(self, scope: Scope, _receive: Receive, _send: Send) -> None:
         hung_up = scope["extensions"][GONE].__self__  # the transport

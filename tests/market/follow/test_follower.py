@@ -60,7 +60,7 @@ def follower(log: FakeLog, *, capacity: int = 2, read_timeout_s: float = 5.0) ->
 
 
 def expected(log: FakeLog, mint: Mint) -> bytes:
-    """Return the report of *mint* at the tip, computed from all swaps of the log."""
+    """Return the newest report of *mint* as JSON, computed from all its swaps in *log*."""
     engine, now = Engine(1), log.tip_at(log.seq).time
     assert now is not None
     engine.apply(as_trades([(0, time, swap) for time, swap in log.swaps_at(log.seq, mint)]))

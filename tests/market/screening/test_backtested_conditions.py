@@ -291,7 +291,7 @@ def test_open_candles_of_a_cut_past_are_exact_or_unknown() -> None:
 
 @pytest.mark.parametrize("has_open", [False, True])
 def test_values_that_still_depend_on_dropped_candles_are_unknown(*, has_open: bool) -> None:
-    """Averages of asked frames have no waypoints, and the number of their candles is unknown."""
+    """Averages of timeframes that are computed on request have no waypoint to continue from."""
     random, price, rows = Random(2), 10.0, []
     for n in range(4_800):
         price *= random.uniform(0.97, 1.031)

@@ -266,7 +266,7 @@ def adopter_over(world: World, money: Money, log: CountingLog) -> Adopter:
 
 
 def noted(world: World, text: bytes, payer: Keypair, *signers: Keypair) -> Signature:
-    """Send a transaction of strangers that has only a memo; return its signature."""
+    """Send a memo-only transaction of strangers, wait until it is final; return its signature."""
     accounts = [meta(each.pubkey(), signer=True) for each in signers]
     memo = Instruction(MEMO, text, accounts)
     message = MessageV0.try_compile(payer.pubkey(), [memo], [], world.blockhash())
@@ -279,7 +279,7 @@ def noted(world: World, text: bytes, payer: Keypair, *signers: Keypair) -> Signa
 
 @pytest.fixture
 async def own_money(world: World) -> AsyncIterator[Money]:
-    """The stores of *world*, opened with the pepper of its sales."""
+    """Yield the stores of *world*, opened with the pepper of its sales."""
     folder = world.path.parent
     async with money_in(folder, pepper=SECRETS.pepper, clock=world.clock) as money:
         yield money
@@ -289,7 +289,7 @@ async def own_money(world: World) -> AsyncIterator[Money]:
 async def test_a_transaction_of_strangers_is_refused_without_reading_all_mints(
     world: World, own_money: Money, signer_count: int
 ) -> None:
-    """Anyone can submit any signature, and the list of all mints is long."""
+    """Anyone can report any signature to the service, and it takes long to read all mints."""
     quote = world.facilitator().require(RESOURCE, AMOUNT).memo.encode()
     strangers: Sequence[Keypair] = [world.fund(f"stranger {n}") for n in range(signer_count)]
     signature = noted(world, quote, *strangers)

@@ -461,7 +461,7 @@ async def test_a_blind_node_only_delays_a_payment(world: World, methods: list[st
 
 
 async def test_late_landing_wins_even_over_the_verdict_of_a_blind_node(world: World) -> None:
-    """A node that never saw the payment declared it dead; the treasury's history lists it."""
+    """A node that never saw the payment made it count as dead; the treasury's history lists it."""
     facilitator = world.facilitator(patience_s=0.05)
     world.go_wrong(blind=["getSignatureStatuses"])
     payment = world.pay(facilitator.require(RESOURCE, AMOUNT))

@@ -104,7 +104,7 @@ class Drawn(HTMLParser):
         self.texts.append(data)
 
     def paths(self, kind: str) -> list[str]:
-        """Return the lines that the paths of a class draw."""
+        """Return the path data of each path in the chart that has the class *kind*."""
         return [
             given["d"]
             for tag, given in self.tags

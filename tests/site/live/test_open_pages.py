@@ -50,7 +50,7 @@ async def page(site: Website, path: str) -> str:
 
 
 async def trade(site: Website) -> int:
-    """Let all tokens trade a second later; return the slot."""
+    """Let all tokens trade a second later; return the slot of these trades."""
     assert site.market is not None
     site.clock.advance(1_000)
     await site.market.trade()

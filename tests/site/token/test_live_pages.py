@@ -63,7 +63,7 @@ async def until(reader: Reader, name: str) -> Event:
 
 
 async def until_candle(reader: Reader, usd: float) -> list[Any]:
-    """Return the newest candle that the chart draws, once it closes at *usd*."""
+    """Wait until the newest candle of the chart closes at *usd*; return this candle."""
     while True:
         candle: list[Any] = (await until(reader, "market")).data["candles"][-1]
         if candle[4] == usd:
@@ -186,7 +186,7 @@ async def test_a_page_whose_missed_candles_cannot_be_read_leaves_no_channel(tmp_
 
 
 def channel_count() -> int:
-    """Return the number of channels that are in use."""
+    """Return the number of `Channel` objects that exist in this process."""
     gc.collect()
     return sum(isinstance(each, Channel) for each in gc.get_objects())
 

@@ -53,7 +53,7 @@ QUIET: Final = ChartPoint(1_795_000_200, 1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0)
 
 
 def texts(svg: str) -> dict[str, str]:
-    """Return the texts of a picture by class: the last text of each class."""
+    """Return the texts in the SVG picture *svg*, by class: the last text of each class."""
     return {each.get("class", ""): each.text or "" for each in ET.fromstring(svg).iter(TAG)}
 
 

@@ -33,7 +33,7 @@ async def test_the_page_shows_the_name_the_price_and_the_slot_of_a_token(strange
 
 
 async def test_the_preview_of_a_link_has_price_change_and_mint(stranger: Person) -> None:
-    """It begins with the title of the page, and has the mint, because names are not unique."""
+    """Its title begins the page's title; its text has the mint, because names are not unique."""
     page = (await stranger.open(f"/token/{BONE}")).text
     reported = dict(re.findall('<meta property="og:([a-z_]+)" content="([^"]*)">', page))
 
@@ -72,7 +72,7 @@ async def test_candles_of_four_hours_and_of_a_day_hold_those_of_an_hour(stranger
 
 
 async def test_older_candles_end_before_the_first_candle_of_the_page(stranger: Person) -> None:
-    """They have the averages that the page would have shown then; an invalid time is a 404."""
+    """Older candles have the averages that the page would have shown then."""
     shown = _points((await stranger.open(f"/token/{SOL}?tf=m1")).text)
     answer = (await stranger.open(f"/token/{SOL}/older?tf=m1&before={shown[0][0]}")).json()
     again = (await stranger.open(f"/token/{SOL}/older?tf=m1&before={shown[-1][0] + 60}")).json()

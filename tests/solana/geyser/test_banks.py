@@ -66,7 +66,10 @@ def buffer_after(*updates: Update) -> BlockBuffer:
 
 
 def reported(buffer: BlockBuffer, slot: int) -> tuple[str, list[str]] | None:
-    """Return (hash of the block at *slot*, first byte of each signature); None: no block."""
+    """Return the hash of the block at *slot*, and the first letter of each signature.
+
+    Returns None if the buffer has no such block.
+    """
     block = buffer.block(Slot(slot))
     if block is None:
         return None
@@ -333,7 +336,7 @@ def loser(random: Random, block: ChainBlock, bank: int, slot: int | None = None)
 
 
 def order_of(random: Random) -> tuple[list[Update], set[int]]:
-    """Return (the messages of a session in a random order, the slots whose banks all died)."""
+    """Return the messages of a session in random order, and the slots whose banks all died."""
     ordered: list[Update] = []
     late: list[Update] = []
     died: set[int] = set()

@@ -1,4 +1,4 @@
-"""A ListReader of `market.screening.store` in memory; it computes each answer on request."""
+"""A fake `ListReader`, in memory, which computes each answer on request."""
 
 from array import array
 from collections.abc import Sequence

@@ -240,7 +240,7 @@ class FakeLog:
         return [(e.header.slot, e.standings[mint]) for e in slots if mint in e.standings]
 
     def final_at(self, seq: int) -> Slot | None:
-        """Return the newest final slot at *seq*; None if there is none."""
+        """Return the newest slot that the first *seq* events made final; None if there is none."""
         final = [event.slot for event in self.kept[:seq] if isinstance(event, SlotFinalized)]
         return max(final, default=None)
 

@@ -100,7 +100,7 @@ def contradictions(path: Path) -> list[str]:
 
 
 def _log_against_states(db: apsw.Connection) -> list[str]:
-    """Return applications whose state is not that of the log, and keys without an approval."""
+    """Return the applications whose state is not that in the log, and keys without an approval."""
     reported: dict[str, str | None] = {}
     wrong = []
     for action, subject, because, now in db.execute(

@@ -26,7 +26,7 @@ class Node(NamedTuple):
 
 
 def shown(chain: Devchain, slot: int) -> Sequence[Entry]:
-    """Return the transactions of *slot* as a client receives them: encoded in JSON, and decoded."""
+    """Return the transactions of *slot* as a client has them: encoded as JSON and decoded."""
     block = chain.blockstore.block(slot)
     assert block is not None
     decoded: Sequence[Entry] = msgspec.json.decode(msgspec.json.encode(chain.entries(block)))

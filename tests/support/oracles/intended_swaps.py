@@ -20,7 +20,7 @@ def intended(chain: Devchain, slot: Slot) -> tuple[Swap, ...]:
 
 
 def with_what_is_left(swaps: Iterable[Swap], chain: Devchain, slot: Slot) -> list[Swap]:
-    """Return *swaps* of *slot*, with the reserves of their pools after the transaction."""
+    """Return *swaps* of *slot*, with the amounts in their pools after each transaction."""
     after: dict[tuple[int, str], Mapping[str, int]] = {}
     for index, fill in _fills(chain, slot):
         base, quote = fill.after

@@ -39,7 +39,10 @@ def trades_in_book(slots: Sequence[tuple[int, int, Sequence[PricedSwap]]]) -> Tr
 
 
 def candles(own: Sequence[Timed]) -> list[list[Any]]:
-    """Return the candles of one pool's trades: start, open to close, bought, sold, count."""
+    """Return the candles of one pool's trades, in order of time.
+
+    Each is a list: start, open, high, low, close, bought, sold, number of swaps.
+    """
     found = []
     for start in sorted({time - time % SPAN_S for time, _ in own}):
         swaps = [swap for time, swap in own if start <= time < start + SPAN_S]

@@ -24,7 +24,10 @@ QUOTED: Final = {"jupiter_rfq", "jupiter_rfq_v2"}
 
 
 def with_gain(line: dict[str, Any]) -> dict[str, Any]:
-    """Return the expected *line* with the gain of the vault, and the values computed from it."""
+    """Return *line* with the amount that the vault gained, and the values computed from it.
+
+    Only the recorded line with a fee differs; others are returned unchanged.
+    """
     if line["signature"] != SIGNATURE or line["in_amount"] != SENT:
         return line
     volume = Decimal(GAINED).scaleb(-line["in_decimals"])

@@ -22,7 +22,7 @@ BINDS: Final = {"or": 1, "and": 2, "not": 3, "+": 5, "-": 5, "*": 6, "/": 6, "ne
 
 
 def text_of(tree: Tree, least: int = 0) -> str:
-    """Return *tree* as text with the fewest parentheses.
+    """Return the expression *tree* as text with the fewest parentheses.
 
     least    operators that bind less strongly than this get parentheses
     """

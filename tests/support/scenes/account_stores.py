@@ -31,7 +31,7 @@ def impatient_accounts(path: Path) -> AccountConnections:
 
 
 class CountedAccounts(AccountConnections):
-    """Accounts that call *count* with each statement before SQLite runs it."""
+    """The accounts' file; its connection calls *count* with each statement before it runs."""
 
     def __init__(self, path: Path, count: Callable[[str], None]) -> None:
         writing, reading = SqliteDatabase(path, "money"), SqliteDatabase(path, "money")

@@ -136,7 +136,7 @@ async def standing_still(service: Service) -> AsyncIterator[SlowStore]:
 
 
 async def reset(client: Client) -> None:
-    """Break the connection without closing it first."""
+    """Reset the connection instead of closing it."""
     client.writer.transport.abort()
 
 

@@ -83,7 +83,7 @@ def batch(*calls: Ix, program: str = SPL) -> Ix:
 
 
 def hooked(moved: Ix, *calls: Ix, hook: str = "hook program") -> Ix:
-    """Return *moved*, a transfer of Token-2022, with the program *hook*, which makes *calls*."""
+    """Return the Token-2022 transfer *moved* with a transfer hook, *hook*, which makes *calls*."""
     # The discriminator of `Execute` in spl-transfer-hook-interface
     execute = bytes.fromhex("692565c54bfb661a") + moved.data[1:9]
     below = Ix(hook, [*moved.accounts, "extra metas"], execute, list(calls))

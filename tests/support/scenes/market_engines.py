@@ -34,7 +34,7 @@ def market_of(
 
 
 def execute_in(engine: str, folder: Path, statement: str) -> list[tuple[Any, ...]]:
-    """Run a statement even while other connections to the market are open; return its rows."""
+    """Run *statement* even while other connections to the market are open; return its rows."""
     if engine == "sqlite":
         with closing(apsw.Connection(str(folder / MARKET_FILE))) as file:
             return file.execute(statement).fetchall()

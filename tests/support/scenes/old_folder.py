@@ -17,7 +17,7 @@ NEWEST_BLOCK_IS_NEW: Final = "UPDATE header SET time = ? WHERE seq = (SELECT max
 
 
 def old_folder(folder: Path) -> Path:
-    """Write the old data_dir into *folder*, and return *folder*."""
+    """Write a data_dir of an earlier version into *folder*, and return *folder*."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for name, dump in ((MONEY_FILE, "old_money.sql"), (MARKET_FILE, "old_market.sql")):
         with closing(apsw.Connection(str(folder / name))) as db:

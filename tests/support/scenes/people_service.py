@@ -49,7 +49,7 @@ async def _nothing() -> None:
 
 
 class QuickHasher:
-    """A Hasher whose hashes show the password; it counts its calls.
+    """A fake password hasher, whose hashes contain the password; it counts its calls.
 
     meanwhile   a function that the next call awaits, once
     """

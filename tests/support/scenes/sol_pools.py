@@ -32,7 +32,7 @@ def sale(  # noqa: PLR0913 - what a swap says
 
 
 class SolMarket:
-    """The price of SOL after each slot, computed as in ingest.
+    """A market of SOL, which computes the price after each slot as ingest does.
 
     spread         the relative spread of the honest prices around 150 USD
     has_standing   whether samples are compared with the standings of their pools, as in ingest

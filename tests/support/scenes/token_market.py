@@ -126,7 +126,7 @@ async def open_token_market(
 def swap_of(
     mint: Mint, usd: float, *, is_buy: bool = True, dollars: float = 120.0, number: int = 0
 ) -> PricedSwap:
-    """Return a swap of *mint* for *dollars*, in its pool against SOL, or against USDC for SOL."""
+    """Return a swap of *mint* for *dollars*, in its SOL pool; of SOL, in the USDC pool."""
     decimals = 9 if mint == SOL else 6
     detail = SwapDetail(
         Signature(f"{number:0>4}".replace("0", "Q") + "x" * 83),

@@ -165,15 +165,15 @@ async def website(  # noqa: PLR0913 - one argument for each thing that can diffe
 ) -> AsyncIterator[Website]:
     """Build the service at *origin*; *parts* are sections of its configuration.
 
-    limits        the counters of requests; None: they are in memory
-    merchant_of   a function that creates the seller over the money of this service; None: the
-                  service sells nothing
-    expect_open   a function that raises if sales are closed; None: they are always open
-    has_market    whether pages show the tokens and the status of `shown_market`;
-                  has_token_market: whether they show the tokens of `token_market`
-    status        the status that pages show without `shown_market`
-    operator      the operator of the service
-    facts         reads the facts of a mint from the chain; None: they are not read
+    limits             the counters of requests; None: they are in memory
+    merchant_of        a function that creates the seller over the money of this service; None: the
+                       service sells nothing
+    expect_open        a function that raises if sales are closed; None: they are always open
+    has_market         whether pages show the tokens and the status of `shown_market`
+    has_token_market   whether pages show the tokens of `token_market`
+    status             the status that pages show without `shown_market`
+    operator           the operator of the service
+    facts              reads the facts of a mint from the chain; None: they are not read
     """
     # Passkeys need a host name, so the service also accepts the origin with the name "localhost".
     origins = list(dict.fromkeys([origin, origin.replace("127.0.0.1", "localhost")]))

@@ -216,7 +216,7 @@ async def opened(  # noqa: PLR0913 - one argument for each thing that can differ
     holders: HolderReader | None = None,
     **changes: Any,
 ) -> AsyncIterator[SellingApi]:
-    """Open a seller on *world*, like another process; *changes* are options of its facilitator."""
+    """Yield a new process that sells on *world*; *changes* are options of its facilitator."""
     facilitator, price, sol = world.facilitator(**changes), MovablePrice(), MovableSol()
     usdc_price = MovablePrice()
     tokens = payment_tokens(facilitator, [price, usdc_price], sol)

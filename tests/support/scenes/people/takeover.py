@@ -103,7 +103,7 @@ async def _alert(site: Website, user_id: UserId, hook: str) -> SignalId:
 
 
 def expect_the_owners_alone(site: Website) -> None:
-    """Check that only objects and values of the owner are left."""
+    """Check that the account has only objects and values of its owner."""
     assert site.rows("SELECT name FROM passkey") == []
     assert site.rows("SELECT count(*) FROM authenticator_app") == [(0,)]
     assert site.rows("SELECT wallet FROM linked_wallet") == [(OWN_WALLET,)]

@@ -42,7 +42,7 @@ async def shown_site(tmp_path: Path) -> AsyncIterator[Website]:
 
 @pytest.fixture
 async def stranger(shown_site: Website) -> AsyncIterator["Person"]:
-    """Yield a person without an account who views tokens."""
+    """Yield a visitor without an account, of a site that shows tokens."""
     async with Person(shown_site) as person:
         yield person
 
