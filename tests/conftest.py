@@ -127,7 +127,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Enable the collection of garbage among objects that tests create, not modules and tests.
+    """Enable garbage collection for objects that tests create, not for modules and tests.
 
     Collections are rare, because each also calls Hypothesis: frequent collections took 13 % of the
     time of the tests that use Hypothesis.

@@ -349,7 +349,7 @@ async def balance_of(person: Person, token: str) -> int:
 
 
 async def give_credits(site: Website, count: int, number: int = 1) -> None:
-    """Deposit *count* credits in the account of Alice, from a new credit token with *number*."""
+    """Deposit *count* credits in Alice's account, from the new credit token *number*."""
     key = await make_key(site, ALICE, "deposits")
     token = credit_token(number)
     await site.ledger.issue(token, count, "")

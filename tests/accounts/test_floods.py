@@ -49,7 +49,7 @@ async def service(tmp_path: Path) -> AsyncIterator[PeopleService]:
 
 
 async def make_and_rotate(service: PeopleService, session: Session, times: int) -> KeyId:
-    """Create a key and rotate it until there are *times* keys; return the id of the last."""
+    """Create an API key, and rotate it until there are *times* keys; return the ID of the last."""
     issued = await service.keys.create(
         session, name="bot", scopes=frozenset({Scope.TRADE_READ}), lifetime_ms=None
     )

@@ -169,7 +169,7 @@ def device() -> Authenticator:
 
 @pytest.fixture
 async def owner(site: Website, alice: Person, device: Authenticator) -> AsyncIterator[Person]:
-    """Yield Alice at another browser, not signed in there; her device has a passkey."""
+    """Yield Alice at another browser, where she is not signed in; her device has a passkey."""
     await add_passkey(alice, device)
     site.clock.advance(MINUTE_MS)
     async with Person(site, address="198.51.100.2") as person:
@@ -342,7 +342,7 @@ async def test_a_person_can_remove_only_their_own_passkeys(
 
 
 class CountingWebAuthn(WebAuthn):
-    """Counts the new passkeys that it has accepted."""
+    """A WebAuthn verifier that counts the new passkeys that it has accepted."""
 
     count = 0
 

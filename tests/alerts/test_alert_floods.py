@@ -60,7 +60,7 @@ class Flood:
         self.deaths = 0
 
     async def pour(self) -> None:
-        """Trade for an hour; if a process dies, another continues."""
+        """Trade for an hour while alerts are evaluated; if a process dies, another continues."""
         kills, watcher = list(KILLS), self._scene.watcher(bounds=self._bounds)
         await watcher.round()
         for minute in range(60):
@@ -108,7 +108,7 @@ class Flood:
 
 
 async def flooded(scene: Scene, folder: Path, bounds: EmailBounds) -> dict[str, SignalId]:
-    """Run a flood on alerts of every kind; return the alerts by name."""
+    """Run a flood of trades on alerts of every kind; return the alerts by name."""
     make = partial(scene.make, SignalKind.CROSSES, by_email=True)
     alerts = {
         **{f"each {n}": await make(fires=Fires.EACH) for n in range(3)},

@@ -313,7 +313,7 @@ async def test_a_webhook_is_sent_again_with_the_same_id_if_its_process_dies(scen
 
 @dataclass(kw_only=True, eq=False)
 class Stuck(Receiver):
-    """A receiver that never answers requests to URL."""
+    """A receiver of webhooks that never answers requests to URL."""
 
     @override
     async def send(self, url: str, headers: Mapping[str, str], body: bytes) -> None:

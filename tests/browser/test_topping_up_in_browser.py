@@ -41,7 +41,7 @@ async def paste(visitor: Visitor, token: str) -> None:
 
 
 async def offer(visitor: Visitor, token: str) -> None:
-    """Paste *token*, and ask to top it up."""
+    """Paste the credit token *token* on the page of credits, and ask to top it up."""
     await visitor.open("/credits")
     await paste(visitor, token)
     await visitor.page.get_by_role("button", name="Top it up").click()

@@ -483,7 +483,7 @@ def test_a_journal_is_sorted_by_the_time_of_payment(tmp_path: Path) -> None:
 
 
 class Meeting(str):
-    """A request whose comparison in one thread waits for a comparison in another thread."""
+    """A string whose comparison in one thread waits for a comparison in another thread."""
 
     __slots__ = ()
     __hash__ = str.__hash__

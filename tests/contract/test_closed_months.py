@@ -66,7 +66,7 @@ ENGINES: Final = {"sqlite": sqlite, "postgresql": postgresql}
 
 @dataclass
 class Books:
-    """A journal in a database, and a list of the entries that were added to it."""
+    """A journal of credits in a database, and a list of the entries that were added to it."""
 
     engine: str
     connect: Connect

@@ -180,7 +180,7 @@ async def test_a_statement_lists_grants_and_the_credits_spent_by_day(ledger: Cre
 
 
 class Waiting:
-    """A DebitWaiter that waits for its outcome without a task."""
+    """A fake `DebitWaiter`, which stores the outcome of its debit."""
 
     def __init__(self) -> None:
         self.reported: list[Spent | Empty | Exception] = []

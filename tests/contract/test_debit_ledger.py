@@ -148,7 +148,7 @@ class Scene:
             return await store.transact(made)
 
     async def rotate(self, old: KeyId, number: int, cap: int | None) -> KeyId:
-        """Replace the API key *old* by a new key of the same user with the monthly cap *cap*."""
+        """Replace the API key *old* with a new key of the same user, with the monthly cap *cap*."""
 
         def rotated(rows: AccountRows) -> KeyId:
             line = rows.api_keys.get(old)
@@ -657,7 +657,7 @@ async def test_a_minute_is_given_back_once_by_several_processes(scene: Scene) ->
 
 
 async def test_a_minute_is_given_back_to_the_successor_of_a_rotated_token(scene: Scene) -> None:
-    """A living or a dead process gives back; the rotated credit token accepts no credits."""
+    """The minute is given back if its process lives or died; the old token accepts no credits."""
     balances = []
     for number, dies in enumerate((False, True)):
         account = await scene.ledger.issue(credit_token(number), 10, "")

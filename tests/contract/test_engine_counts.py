@@ -19,7 +19,7 @@ def test_tests_are_counted_by_the_engine_that_a_parameter_names() -> None:
 
 
 class Item:
-    """The attributes of a pytest item that `support.engines` reads."""
+    """A fake pytest item with the attributes that `support.engines` reads."""
 
     def __init__(self, nodeid: str, engine: str = "") -> None:
         self.nodeid = nodeid

@@ -229,7 +229,7 @@ class Diary:
         )
 
     def is_sound_with(self, asked: PendingPayment) -> bool:
-        """Return whether every limit is respected if *asked* begins."""
+        """Return whether the limits of fees at risk allow *asked* to begin."""
         payers = [each.payment.payer for each in [*self.waiting, asked]]
         spent = sum(how != "die" for how, _, _ in self.ended) * FEE
         covered = self.lamports - WALLET_LAMPORTS_MIN - spent

@@ -138,7 +138,7 @@ def mints_by_row(listed: ListedTokens) -> dict[int, Mint]:
 
 
 def about(line: Expected) -> Expected:
-    """Return *line* with an RSI that may differ in how its sums were rounded."""
+    """Return *line* with an RSI that equals each RSI within 1e-9, because sums are rounded."""
     near: Any = pytest.approx(line.rsi, abs=1e-9)
     return line._replace(rsi=near)
 

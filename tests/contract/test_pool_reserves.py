@@ -38,7 +38,7 @@ def vault(mint: Mint, atoms: int) -> dict[str, Any]:
 
 
 class Node:
-    """A node that has the accounts of the pools of TOKEN; a test may replace the accounts."""
+    """A fake node that has the token accounts of TOKEN's pools, which a test may change."""
 
     def __init__(self, sold: int, quotes: dict[Mint, int]) -> None:
         self.accounts: dict[str, Any] = {"base 0": vault(TOKEN, sold), "base 1": vault(TOKEN, 0)}

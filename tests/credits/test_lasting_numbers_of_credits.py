@@ -1,4 +1,4 @@
-"""Numbers of credits that clients and operators rely on."""
+"""Constants of credits that must not change, because clients and operators rely on them."""
 
 from mintscope.credits.ledger import STATEMENT_LINES
 

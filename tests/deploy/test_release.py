@@ -32,7 +32,7 @@ def builds(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, bytes]]:
 
 
 def unpacked(packed: bytes) -> dict[str, tarfile.TarInfo]:
-    """Return the entries of an archive by their paths in its only top-level folder."""
+    """Return the entries of the archive *packed*, by path below its only top-level folder."""
     with tarfile.open(fileobj=BytesIO(packed)) as archive:
         return {each.name.partition("/")[2]: each for each in archive.getmembers()}
 

@@ -1,4 +1,4 @@
-"""A chain that only handles payments, with a clock that tests move, and payments on it."""
+"""A chain for payments alone, without a market, whose clock is moved by tests."""
 
 from base64 import b64encode
 from collections.abc import AsyncIterator

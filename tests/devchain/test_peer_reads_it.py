@@ -44,7 +44,7 @@ PROGRAMS = {
 
 
 class Hop(NamedTuple):
-    """The part of a swap that both the market and the parser report."""
+    """The fields of a swap that both the market and the parser report."""
 
     in_mint: str
     in_amount: int

@@ -146,7 +146,7 @@ def test_vanished_payments_and_payments_that_never_land_leave_equal_states(
 
 
 def _reported(story: list[tuple[int, bool]], fate: str) -> tuple[list[object], list[object]]:
-    """Send the payments of *story*, some with *fate*; return the accounts and the errors."""
+    """Send the payments of *story*, some with the fault *fate*; return accounts and errors."""
     chain = PayingChain(pace=TOWER)
     genesis, first = chain.vm.genesis, chain.blockhash()
     signatures = []

@@ -47,7 +47,7 @@ def seconds(tx: Tx) -> float:
 
 
 def sent_by_parts(*, arrives: int) -> Tx:
-    """Return a swap that sends 1 and 3 units in turns; *arrives* units in total reach the vault."""
+    """Return a swap paid in parts of 1 and 3 units, of which *arrives* units reach the vault."""
     parts = [1 + 2 * (number % 2) for number in range(CALLS)]
     calls = [checked("user a", A, "vault a", part, program=SPL_2022) for part in parts]
     tx = Tx(raydium(*calls, transfer("vault b", "user b", 70)))

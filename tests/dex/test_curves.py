@@ -44,7 +44,7 @@ def head(name: str) -> bytes:
 
 @dataclass
 class Scene:
-    """One transaction on one curve; `rows` are the swaps that took place."""
+    """A transaction on a bonding curve under construction; `rows` has the swaps that it makes."""
 
     program: str
     held: int = 10_000
@@ -56,7 +56,7 @@ class Scene:
         self.before = self.held
 
     def accounts(self) -> list[str]:
-        """Return the accounts of a swap; the curve is the third of Moonit, the fifth of Trench."""
+        """Return the accounts of a swap; the curve is Moonit's third account, or Trench's fifth."""
         if self.program == MOONIT:
             fees = ["dex fee", "helio fee"]
             return [USER, "user a", "curve", "vault a", *fees, A, "config", SPL, "ata", SYSTEM]

@@ -41,7 +41,7 @@ Amounts = list[tuple[str, int, str, int]]
 
 @dataclass
 class FeeMint:
-    """Mint A with its fee; `send` returns each transfer, and applies it to the balances."""
+    """Mint A with a transfer fee; `send` returns a transfer, and applies it to the balances."""
 
     rate: int
     most: int = 2**64

@@ -60,7 +60,7 @@ def tx(*calls: Ix, log: list[str] | None) -> Tx:
 
 
 def decode(made: Tx) -> Decoded:
-    """Return the decoded *made*, read in the same way as the transactions of a block."""
+    """Decode *made* in the same way as the transactions of a block."""
     return decode_block(JsonTransactions([made.raw()]))  # type: ignore[list-item]
 
 

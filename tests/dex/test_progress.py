@@ -1,4 +1,4 @@
-"""The progress of curves in recorded transactions, compared with their reserves."""
+"""The progress of bonding curves in recorded transactions, compared with their reserves."""
 
 import json
 from pathlib import Path

@@ -292,7 +292,7 @@ CLOSED = {
 def test_sol_prices_of_closed_markets_have_over_10_000_dollars_of_depth(
     recorded: Lines, of_2026: Lines, of_autumn: Lines
 ) -> None:
-    """So these markets are deep enough to be among the pools that agree on the SOL/USD rate."""
+    """Markets of this depth may be among the pools that agree on the SOL/USD rate."""
     shown: set[str] = set()
     for one in recorded + of_2026 + of_autumn:
         for swap in decode_transaction(one["raw"], 0).swaps:

@@ -289,7 +289,7 @@ def two_owners() -> Tx:
 
 
 def shared_curve() -> bytes:
-    """Return a sale on a curve of Moonit beside another call that may take its lamports."""
+    """Return a transaction with a sale on a Moonit curve, and a call that may take its lamports."""
     moonit = "MoonCVVNZFSYkqNXP6bxHLPL6QQJiMagDL3qcqUQTrG"
     data = bytes.fromhex("33e685a4017f83ad") + bytes(24)
     sale = Ix(moonit, [USER, "user a", "curve", "vault a"], data, [GIVEN])

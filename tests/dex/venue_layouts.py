@@ -83,7 +83,7 @@ def _clmm(name: str, address: str, heads: str) -> Layout:
 
 
 def _token_swap(name: str, address: str) -> Layout:
-    """Return a venue with the layout of SPL token-swap."""
+    """Return the layout of a venue that is a copy of SPL token-swap."""
     return Layout(name, address, "01", (0,), (3, 6), (4, 5), owner=1, moves="shares")
 
 

@@ -68,7 +68,10 @@ pytestmark = [pytest.mark.process]
 
 
 def written(language: str, folder: Path) -> tuple[Sequence[str], Path]:
-    """Write a receiver and the library it imports; return its command and its import path."""
+    """Write the guide's receiver in *language*, and the library that it imports, to *folder*.
+
+    Returns the receiver's command and its import path.
+    """
     if language == "python":
         (folder / "standardwebhooks.py").write_text(PYTHON)
         (folder / "hook.py").write_text(TEXTS.guides["alerts"]["hook_python"])

@@ -160,7 +160,7 @@ def test_the_number_of_folders_is_limited() -> None:
 
 
 def test_imports_are_a_small_part_of_all_lines() -> None:
-    """To save lines, a file that uses many names of a module imports the module."""
+    """A file that uses many names of a module imports the module, to keep imports short."""
     imports = sum(part.lines for part in parts() if part.kind in IMPORTS)
 
     assert imports / sum(file_lines().values()) <= IMPORTS_SHARE_MAX

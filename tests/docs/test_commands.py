@@ -232,7 +232,7 @@ def finds_a_payment(service: DocumentedService, command: str) -> None:
 
 
 def serves_tools(service: DocumentedService, command: str) -> None:
-    """Send the first message of an MCP client; the server ends at the end of its input."""
+    """Send an MCP client's first message to *command*; the server ends when its input ends."""
     token = service.mintscope("credits issue --credits 3")
     (service.folder / "token.txt").write_text(token)
     name = {"name": "a reader", "version": "1"}
@@ -267,7 +267,7 @@ def _rpc(service: DocumentedService, method: str, *params: object) -> Any:
 
 
 def decodes(service: DocumentedService, command: str) -> None:
-    """Decode the transactions of the newest final block, until one of them has a swap."""
+    """Run *command* on transactions of the newest final block, until one of them has a swap."""
     slot = _rpc(service, "getSlot", {"commitment": "finalized"})
     block = _rpc(service, "getBlock", slot, {"maxSupportedTransactionVersion": 0})
     swaps = ""
@@ -350,7 +350,7 @@ def writes_blocks(service: DocumentedService, command: str) -> None:
 
 
 def reads_history(service: DocumentedService, command: str) -> None:
-    """Read the history of a token of the market, without the pauses that a provider needs."""
+    """Run *command* for a token of the devchain, without the pauses that a provider needs."""
     mint = World(seed=0, mints=1).listed[0].token.mint
     service.mintscope(f"tokens add {mint}")
     words = _replaced(command, {"MINT": mint})

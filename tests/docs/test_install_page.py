@@ -200,7 +200,7 @@ class Machine:
         self.path = f"{folder / 'usr/local/bin'}:{programs}:/usr/bin:/bin"
 
     def here(self, block: str) -> str:
-        """Return *block* with paths below the folder of the machine, without package downloads."""
+        """Return the commands *block*, with paths below the machine's folder and no downloads."""
         joined = re.sub(r"\\\n\s*", "", block)
         for _, lock in LOCKED.findall(joined):
             assert " --hash=sha256:" in (ROOT / lock).read_text(), lock

@@ -31,7 +31,7 @@ FLUSH = "flush"
 
 
 class FlushTrace:
-    """A file to which all threads and processes can add whole lines."""
+    """A file to which all threads and processes can append whole lines."""
 
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -85,7 +85,7 @@ class AnswersFirst(SqliteCreditLedger):
 
 
 class NeverFlushes(SqliteCreditLedger):
-    """A ledger with a mistake: it does not flush a commit, so a loss of power would undo it."""
+    """A faulty ledger that does not flush its commits, so a loss of power would undo them."""
 
     def __init__(self, path: Path, *, pepper: bytes, clock: Clock) -> None:
         super().__init__(path, pepper=pepper, clock=clock)

@@ -161,7 +161,7 @@ def _shop(sales: Sales, manner: Manner) -> Merchant:
 def market_town(
     folder: Path, *, processes: int = 1, atoms: int = RICH, manner: Manner = PATIENT
 ) -> Iterator[tuple[Chain, list[Seller]]]:
-    """Run a chain with a buyer who has *atoms* atoms, and *processes* processes of one service."""
+    """Run a devchain with a buyer who has *atoms*, and *processes* processes that sell on it."""
     with chain_running(buyers={"buyer": atoms}) as chain, ExitStack() as stack:
         running = [seller_running(folder, chain.url, manner) for _ in range(processes)]
         yield chain, [stack.enter_context(each) for each in running]
@@ -171,7 +171,7 @@ def market_town(
 async def visiting(
     chain: Chain, sellers: list[Seller]
 ) -> AsyncIterator[tuple[Shopper, list[httpx.AsyncClient]]]:
-    """Yield the buyer, and a client for each of *sellers*."""
+    """Yield the buyer, and an HTTP client for each of *sellers*."""
     limits = httpx.Limits(max_connections=200)
     async with AsyncExitStack() as stack:
         rpc, *shops = [

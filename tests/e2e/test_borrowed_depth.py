@@ -52,7 +52,7 @@ def a_visit_to_each() -> list[Trade]:
 
 
 def taken_away() -> list[Trade]:
-    """Return trades in a pool of three times DEPTH, which has 10 USD when the price changes."""
+    """Return trades in a pool that holds three times DEPTH until the attack, and then 10 USD."""
     return [
         _own(at_s, 1.0, 3 * DEPTH) if at_s < ATTACKED_S else _own(at_s, FAR_OFF, 10.0)
         for at_s in range(BEGINS_S + 200, ENDS_S, 2)

@@ -47,7 +47,7 @@ class Attacker:
         self.at_s = random.randrange(900, SECONDS - 60)
 
     def buys(self, usd: float, price: float, *, pool: str = "", signer: str = "x") -> Leg:
-        """Return a purchase for *usd* dollars, paid in SOL."""
+        """Return a purchase of tokens at *price* for *usd* dollars in total, paid in SOL."""
         sol = round(usd / SOL_USD * 10**9)
         tokens = round(usd / price * 10**6)
         return Leg(pool or self.honest, signer, (WSOL, sol), (self._mint, tokens))
@@ -88,7 +88,7 @@ class Attacker:
         return Attack([self.at_once(*legs)], {"roundTrip"})
 
     def two_pools(self) -> Attack:
-        """Return a purchase in the price pool, and a sale in a private pool."""
+        """Return an attack: a purchase in the price pool, and a sale in a private pool."""
         legs = (
             self.buys(self.usd, self.factor),
             self.sells(self.usd * 0.9, self.factor, pool=self.own),

@@ -175,7 +175,7 @@ class Spent:
 
 @dataclass
 class Heard:
-    """The answers that all clients have received."""
+    """The answers that all clients of the cluster have received, and those that were lost."""
 
     spent: list[Spent]
     answers: Counter[str] = field(default_factory=Counter)
@@ -213,7 +213,7 @@ class Heard:
 
 @dataclass
 class Client:
-    """A client; each of its requests names a different IP address."""
+    """A client of the cluster, each of whose requests names a random IP address."""
 
     http: httpx.AsyncClient
     heard: Heard
@@ -242,7 +242,7 @@ class Client:
             await asyncio.sleep(PAUSE_S)
 
     async def look(self) -> None:
-        """Request the terms of a purchase repeatedly, without paying."""
+        """Request the terms of a purchase repeatedly, without paying, and note the answers."""
         while True:
             start_s = time.monotonic()
             try:

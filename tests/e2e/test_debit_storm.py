@@ -58,7 +58,7 @@ def request(token: CreditToken) -> bytes:
 
 
 async def spend(server: Served, history: History, random: Random) -> None:
-    """Spend credits of random tokens until the connection breaks."""
+    """Spend credits of random tokens until the connection breaks; note all answers in *history*."""
     async with server.connection() as client:
         while True:
             token = credit_token(random.randrange(TOKENS))
@@ -105,7 +105,7 @@ def issue(folder: Path) -> None:
 
 
 def violations(folder: Path, history: History) -> list[str]:
-    """Compare the books with the answers to clients; return each contradiction."""
+    """Return each contradiction between the credit books and the answers to clients."""
     book = CreditBook(folder / "money.sqlite", pepper=PEPPER)
     found = [f"account {account} contradicts itself" for account in book.contradictions()]
     for number in range(TOKENS):

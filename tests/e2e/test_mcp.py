@@ -76,7 +76,7 @@ def over_stdio(service: DocumentedService, *words: str) -> Client:
 
 
 class ForX402:
-    """An MCP client with the method names of version 1 of its package, which x402 expects."""
+    """Gives an MCP client the method names of version 1 of its package, which x402 expects."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -96,7 +96,7 @@ class ForX402:
 
 
 def paying(service: DocumentedService, client: Client) -> x402MCPClient:
-    """Return the unmodified official payer, which is allowed to pay with the payment token."""
+    """Return the unmodified official x402 client for MCP, which may pay with the payment token."""
     payer = x402Client()
     signer = KeypairSigner(GENESIS.key("buyer"))
     register_exact_svm_client(payer, signer, rpc_url=service.rpc_url)

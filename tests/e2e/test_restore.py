@@ -49,7 +49,7 @@ POLLS_MAX: Final = 1_200
 
 @dataclass(frozen=True)
 class Town:
-    """A chain, a folder, and a buyer."""
+    """A devchain, the folder of a service that sells on it, and a buyer."""
 
     chain: Chain
     folder: Path
@@ -158,7 +158,7 @@ def output_of(town: Town, *words: str) -> str:
 
 
 def run_command(tells: Connection, variables: Mapping[str, str], words: Sequence[str]) -> None:
-    """Run a command in this process; send its exit code, its output, and that with its errors."""
+    """Run `mintscope` with *words* here; send exit code, output, and output with errors."""
     done = CliRunner().invoke(app, words, env=variables)
     tells.send((done.exit_code, done.stdout, done.output))
 

@@ -123,7 +123,7 @@ def door_of(shop: SellingApi, limit_clock: ManualClock, *, pays: bool) -> ASGIAp
 
 
 class FirstEvents:
-    """Implements `server.streams.outlet.Outlet` for a client that leaves with its first event."""
+    """The outlet of a stream whose client leaves with its first event."""
 
     def __init__(self) -> None:
         self.chunks: list[bytes] = []
@@ -183,7 +183,7 @@ async def _pay(shop: SellingApi, scope: Scope, receive: Receive, send: Send) -> 
 
 
 async def credential_of(shop: SellingApi, who: str) -> str:
-    """Return the credential of *who*: a credit token, the API key of an account, or "" for none."""
+    """Return a credit token ("with credits"), an API key with credits ("with a key"), or ""."""
     service = shop.service
     match who:
         case "with credits":

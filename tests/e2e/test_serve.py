@@ -59,7 +59,7 @@ def in_this_process(environment: dict[str, str], *words: str) -> Result:
 
 
 def issued(environment: dict[str, str], credit_count: int) -> str:
-    """Return a credit token that the command line has issued."""
+    """Return a new credit token of *credit_count* credits, issued by the command line."""
     ran = in_this_process(environment, "credits", "issue", "--credits", str(credit_count))
     assert ran.exit_code == 0, ran.output
     return ran.stdout.strip()

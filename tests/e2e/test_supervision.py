@@ -65,7 +65,7 @@ class Seen:
 
 @dataclass
 class Load:
-    """One client spends credits, one asks for the price, one buys credits on chain."""
+    """Three clients: one spends credits, one asks for the price, one buys credits on chain."""
 
     http: httpx.AsyncClient
     shopper: Shopper

@@ -41,7 +41,7 @@ def tokens(config: Path, *arguments: str) -> Result:
 
 @pytest.fixture
 def node() -> Iterator[dict[str, Any]]:
-    """Yield the `url` of a node, and the `accounts` with which it answers each call, at slot 77."""
+    """Yield the `url` of a node, and the `accounts` that it returns to every call, at slot 77."""
     reported: dict[str, Any] = {"accounts": []}
 
     class Answering(BaseHTTPRequestHandler):

@@ -50,7 +50,10 @@ class Leg(NamedTuple):
 
 
 class Together(NamedTuple):
-    """A transaction of several exchanges; its time is in seconds from START."""
+    """A transaction of several exchanges.
+
+    at_s   its time in seconds after START
+    """
 
     at_s: int
     legs: Sequence[Leg]

@@ -25,7 +25,7 @@ TIMEOUT_S: Final = 10.0
 
 
 class TroubledNode:
-    """A proxy of a node; `mood` selects its answers."""
+    """A proxy in front of a node; `mood` decides if it relays, garbles or withholds answers."""
 
     def __init__(self) -> None:
         self.url = ""

@@ -45,7 +45,7 @@ def priced(standings: Standings, number: int, *swaps: Swap) -> list[PricedSwap]:
 
 
 def logged(folder: Path, mint: Mint) -> list[tuple[int, int, list[PricedSwap]]]:
-    """Return the rows of *mint* in the log: (volume bought, volume sold, swaps)."""
+    """Return (volume bought, volume sold, swaps) for each row of *mint* in the log, in order."""
     with apsw.Connection(str(folder / MARKET_FILE), flags=apsw.SQLITE_OPEN_READONLY) as db:
         of = "WHERE mint = (SELECT id FROM mint WHERE address = ?) ORDER BY seq"
         rows = list(db.execute(f"SELECT bought, sold, swaps FROM swap {of}", (mint,)))

@@ -144,7 +144,7 @@ class Scene:
         self.clock.advance(round(seconds * SECOND_MS))
 
     async def mended(self, mending: GapMending, market: Market, *, calls_max: int = CALLS) -> bool:
-        """Make one attempt while ingest reads blocks; return whether a gap was due.
+        """Try once to fill a gap while ingest reads blocks; return whether a gap was due.
 
         The attempt is cancelled after *calls_max* requests to the node; then return False.
         """

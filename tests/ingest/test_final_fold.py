@@ -58,7 +58,7 @@ async def add(market: Market, slots: range, mints: int = len(MINTS)) -> None:
 
 
 def trade(at: UnixS, number: int, mints: int) -> PricedSwap:
-    """Return a swap at the time *at* of mint *number* (modulo *mints*) of MINTS."""
+    """Return a swap at the time *at* of the mint with the index *number* modulo *mints*."""
     made = Trade(time=at, price=150.0, price_sol=1.0 + number, volume=7, is_buy=True)
     return swap(made, mint=MINTS[number % mints])
 
@@ -268,7 +268,6 @@ class LateBlock:
     unfolded: int = -1
 
     async def genesis_hash(self) -> str | None:
-        """Return None, because a made-up chain has no genesis hash."""
         return None
 
     async def updates(self, _after: Tip | None) -> AsyncIterator[Update]:

@@ -426,7 +426,6 @@ class OfChain:
         return self.chain
 
     def updates(self, after: Tip | None) -> AsyncIterator[Update]:
-        """Yield the updates of the source."""
         return self.source.updates(after)
 
 

@@ -70,7 +70,7 @@ def test_a_minute_of_blocks_gives_the_pace_within_a_twentieth(
 
 @pytest.mark.parametrize("slot_s", PACES)
 def test_a_leader_with_wrong_times_changes_the_pace_by_at_most_a_tenth(slot_s: float) -> None:
-    """All blocks of a span of 8 s have one time; later, blocks of 8 s have times 15 s ahead."""
+    """For 8 s, all blocks have the same time; later, for 8 s, blocks have times 15 s ahead."""
 
     def lying() -> Iterator[tuple[Slot, UnixS]]:
         newest = 0

@@ -37,7 +37,7 @@ class PanicException(BaseException):
 
 
 def unguarded(tree: ast.Module) -> Iterator[tuple[str, int]]:
-    """Yield function and line of every call, without a guard, of a parser of LIBRARIES."""
+    """Yield the function and the line of each unguarded call of a parser of LIBRARIES."""
     imported = {
         alias.asname or alias.name
         for node in ast.walk(tree)

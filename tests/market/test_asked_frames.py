@@ -1,4 +1,4 @@
-"""Asked frames agree with the definitions of their values, wherever the frames begin."""
+"""Timeframes that are computed on request agree with their definitions, wherever they begin."""
 
 from collections.abc import Sequence
 from random import Random

@@ -48,7 +48,7 @@ def state_of(address: str) -> dict[str, Any] | None:
 
 
 class Node:
-    """Answers like a node; if *code* is set, the first method gets an error with this code."""
+    """A fake node; if `code` is set, the first method gets an error with this code."""
 
     def __init__(self) -> None:
         self.code: int | None = None

@@ -89,7 +89,7 @@ def made_bars(request: pytest.FixtureRequest) -> Bars:
 
 
 def rows(values: Sequence[Any], *fields: str) -> Floats:
-    """Return *fields* of each of *values*, results of talipp, as a row; NaN for None."""
+    """Return an array with a row of *fields* for each talipp result of *values*; NaN for None."""
     return np.array(
         [
             [np.nan if each is None or (v := getattr(each, f)) is None else v for f in fields]

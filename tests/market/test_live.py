@@ -57,7 +57,7 @@ def replayed(log: FakeLog, seq: int, mint: Mint) -> bytes | None:
 
 
 class Script:
-    """Random steps of a log that grows, and of a market that follows it and loads mints."""
+    """A log that grows by random steps, and a market that follows it and loads mints."""
 
     def __init__(self, seed: int, capacity: int) -> None:
         self.rng = random.Random(seed)

@@ -105,7 +105,7 @@ def slow(swaps: Sequence[Timed]) -> dict[str, Row]:
 
 
 def newest_fees(swaps: Sequence[Timed]) -> dict[str | None, int | None]:
-    """Return the fee of each pool: the fee of the newest swap that shows one."""
+    """Return the fee of each pool in basis points: that of its newest swap which shows a fee."""
     fees: dict[str | None, int | None] = {}
     for _, _, swap in swaps:
         shown = None if swap.evidence is None else swap.evidence.fee_bps

@@ -90,7 +90,6 @@ def test_sol_costs_one_sol_and_the_rate_in_dollars() -> None:
 
 @pytest.mark.parametrize("quote", [WSOL, USDC, USDT])
 def test_no_swap_counts_without_a_rate(quote: Mint) -> None:
-    """This holds for any quote (decision 3)."""
     priced = price_slot([swap(TOKEN, quote, base_amount=10**9, quote_amount=10**9)], None)
 
     assert priced.swaps == []

@@ -9,7 +9,7 @@ FLOOR = Floor(swaps_min=3, volume_min=1_000, dead_after_days=2)
 
 
 def traded(*slots: tuple[int, int, int]) -> Activity:
-    """Return the activity of a mint after *slots*, each (day, swaps, volume)."""
+    """Return the activity of a mint after *slots*, tuples of (day, swaps, volume)."""
     activity: Activity | None = None
     for day, swaps, volume in slots:
         activity = count(activity, day=day, swaps=swaps, volume=volume, floor=FLOOR)

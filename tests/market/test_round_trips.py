@@ -65,7 +65,7 @@ def begun(*pools: str, depth: int | None = DEPTH) -> Standings:
 
 
 def then(standings: Standings, *swaps: Swap) -> Priced:
-    """Return *swaps*, priced as the swaps of the next slot."""
+    """Price *swaps* as the swaps of a slot that follows those in *standings*."""
     standings.begin(Slot(1_000))
     return price_slot(swaps, RATE, standings.sets_price, BASIC, UnixS(START + 1_201))
 

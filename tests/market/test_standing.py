@@ -45,7 +45,7 @@ def trade(  # noqa: PLR0913 - what a swap says
 
 
 def priced(trades: Iterable[Trade], pools: Standings | None = None) -> list[tuple[int, PricedSwap]]:
-    """Return the log of *trades*, one slot for each."""
+    """Price *trades*, one in each slot; return the priced swaps with their times."""
     pools, rows = pools or Standings(), []
     for slot, (time, one) in enumerate(trades):
         pools.begin(Slot(slot))

@@ -115,7 +115,7 @@ def depth_of(swaps: Sequence[Offer]) -> Fraction:
 
 
 def if_silent(swaps: Sequence[Offer], now: int) -> Fraction:
-    """Return the depth that a silent pool keeps: an eighth, and less once it is abandoned."""
+    """Return the depth that counts for a silent pool: an eighth, and less once it is abandoned."""
     return depth_of(swaps) / 8 * min(Fraction(1), left_s(swaps) / (now - swaps[-1].time))
 
 

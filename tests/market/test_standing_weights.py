@@ -37,7 +37,7 @@ def offered(  # noqa: PLR0913 - what a swap offers
     signers: int = SIGNERS,
     number: int = 0,
 ) -> Offer:
-    """Return a swap of 100 USD, *at_s* seconds after the start."""
+    """Return a swap of 100 USD in *pool*, *at_s* seconds after the start."""
     signer = f"{number % signers}-{pool}"
     time = UnixS(START + at_s)
     return Offer(pool, signer, usd, usd / 150, 100 * 10**6, int(depth * 10**6), time)

@@ -54,7 +54,7 @@ def leaves(curve: str, pool: str, *, at: int = 0) -> Swap:
 
 
 class Market:
-    """Successive slots, and their rows in the log."""
+    """A market of successive slots; `rows` has the swaps of each, as they are logged."""
 
     def __init__(self) -> None:
         self.standings = Standings()

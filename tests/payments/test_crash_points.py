@@ -541,10 +541,7 @@ class Run:
         self.world.check()
 
     def finish(self, *, chain_first: bool) -> None:
-        """Run all coroutines to their ends; check that a payment is issued only if it landed.
-
-        A payment that landed must be issued.
-        """
+        """Run all coroutines to their ends; check that the payment is issued just if it landed."""
         while chain_first and self.world.can_move():
             self.world.move()
         while self.tasks:
@@ -574,7 +571,7 @@ class Run:
             self.lose()
 
     def audit_on(self) -> None:
-        """Audit for some minutes; check that a payment that landed is issued or reported."""
+        """Audit for minutes; raise Violation if a landed payment is neither issued nor reported."""
         for _ in range(AUDITS if self.world.fate is Fate.STUCK else 1):
             self.world.clock.advance(AUDIT_MS)
             exhaust(self.audit())

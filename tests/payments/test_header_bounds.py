@@ -1,4 +1,4 @@
-"""The headers at their limits: the longest, the largest, and the errors beyond the limits."""
+"""Payment headers at their limits: the longest, the largest, and the errors beyond."""
 
 import json
 from base64 import b64decode, b64encode

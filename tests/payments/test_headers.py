@@ -45,7 +45,7 @@ ID: Final = "pay_0123456789abcdef"
 
 
 def official(required: str, transaction: bytes, identifier: str | None = None) -> dict[str, Any]:
-    """Return the payload that the official client builds from our requirement."""
+    """Return the payload that the official client sends for the demand *required*."""
     decoded = decode_payment_required_header(required)
     assert isinstance(decoded, PaymentRequired)
     extensions = dict(decoded.extensions or {})

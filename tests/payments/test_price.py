@@ -320,7 +320,7 @@ async def test_a_price_is_unavailable_while_its_source_raises_an_error() -> None
 
 
 class WrongClock:
-    """A price source that doubts the clock unless *is_right* is set."""
+    """A price source that doubts the machine's clock unless `is_right` is true."""
 
     def __init__(self) -> None:
         self.is_right = True

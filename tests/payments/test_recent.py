@@ -1,4 +1,4 @@
-"""A 402 has a young blockhash or none, for all answers of nodes and at every pace."""
+"""A 402 offers a young blockhash or none, for all answers of nodes and at every pace."""
 
 import pytest
 from hypothesis import example, given

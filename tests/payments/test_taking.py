@@ -724,7 +724,7 @@ async def test_a_payment_for_another_requirement_is_refused(world: World) -> Non
 
 
 async def test_an_unreadable_payment_is_looked_at_ever_more_rarely(world: World) -> None:
-    """The next look is after as long as the payment is old: at least 10 s, at most an hour."""
+    """The next look is due after the payment's age, but at least 10 s and at most an hour later."""
     world.chain.waited = None
     await world.buy(world.quoted())
     world.chain.seen = UnreadablePayment(why="of another kind")

@@ -31,7 +31,7 @@ def fields() -> list[str]:
 
 
 def places(path: str, number: str) -> Iterator[str]:
-    """Yield *path* with *number* in place of its variable segments."""
+    """Yield *path* with *number* for its variable segments, without and with a suffix."""
     if "{" in path and len(quote(number)) <= SEGMENT_MAX:
         yield re.sub(r"\{\w+\}", quote(number), path)
         yield re.sub(r"\{\w+\}", quote(number + ".x"), path)

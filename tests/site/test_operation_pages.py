@@ -232,7 +232,7 @@ async def test_the_counts_of_a_process_are_written_once(site: Website) -> None:
 
 @dataclass
 class Unanswering(AccountStore):
-    """A store whose answers are lost; changes are durable unless *is_away* is true."""
+    """A store whose answers are lost; its changes are stored unless *is_away* is true."""
 
     store: AccountStore
     is_away: bool

@@ -69,7 +69,7 @@ class Consumer:
 
 
 async def one_order(at: Served, consumer: Consumer, random: Random) -> str | None:
-    """Cause faults in a random order; return a description of a stall; None: no stall."""
+    """Cause faults in a random order; return a description of the stall, or None."""
     chain = at.chain
     reading = asyncio.create_task(consumer.read())
     try:

@@ -28,7 +28,7 @@ def block(slot: int) -> Block:
 
 
 class NamesOne:
-    """A node whose newest slot is always *slot*; None: the node cannot be reached."""
+    """A node whose newest slot is always *slot*; if *slot* is None, it cannot be reached."""
 
     def __init__(self, slot: int | None) -> None:
         self._slot = slot

@@ -174,8 +174,9 @@ async def test_unknown_keys_count_against_the_address_but_not_against_a_known_ke
 
 
 async def test_an_attacker_cannot_lock_an_agent_out(proxied: Service) -> None:
-    """An attacker sends wrong secrets for 60 s, also from the victim's IP address; then the victim
-    sends the right secret and gets its key.
+    """An attacker sends wrong secrets for 60 s, also from the victim's IP address.
+
+    Then the victim sends the right secret and gets its key.
     """
     victim = Agent(proxied)
     await victim.sign_up()

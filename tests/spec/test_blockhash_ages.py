@@ -52,7 +52,7 @@ async def shop(world: World) -> AsyncIterator[SellingApi]:
 
 
 def reported(answer: httpx.Response) -> Any:
-    """Return the reason of a refused payment, whose 402 must contain a new demand."""
+    """Return the reason for which *answer* refuses a payment; its 402 must have a new demand."""
     assert answer.status_code == 402, answer.text
     assert answer.json()["error"]["code"] == "PAYMENT_FAILED"
     assert "recentBlockhash" in demanded(answer)["accepts"][0]["extra"]

@@ -58,7 +58,7 @@ class Counted:
 
 @dataclass
 class Way:
-    """One service, and connections to it that stay open."""
+    """A service over HTTP connections: new ones, and ones that stay open."""
 
     service: Service
     server: Served
@@ -109,7 +109,7 @@ def get(path: str, *headers: str, method: str = "GET", version: str = "1.1") -> 
 
 
 def odd_requests(token: str, other: str) -> Iterator[bytes]:
-    """Yield one request of each unusual kind, for *token*."""
+    """Yield an unusual request of each kind for a report, most with the credit token *token*."""
     path, bearer = f"/v1/token/{TRACKED}", f"Authorization: Bearer {token}"
     yield get(path)
     yield get(path, "Authorization: Bearer svc_credit_" + "0" * 64)

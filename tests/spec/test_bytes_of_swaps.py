@@ -36,7 +36,7 @@ class Logged(NamedTuple):
 
 
 class Lived:
-    """A market that makes swaps, and finalizes or loses slots, at random; keeps the valid swaps."""
+    """A market with random swaps, finality and lost slots; `swaps` has the valid swaps."""
 
     def __init__(self, market: SeriesService, seed: int) -> None:
         self._market, self._random = market, Random(seed)

@@ -65,7 +65,7 @@ def add(blocks: list[Block], swaps: Sequence[Swap], *, after_s: int, fork: str =
 
 
 class Followed:
-    """A market that ingests blocks, and its readers."""
+    """A market into which a test ingests blocks, and live reports that follow its log."""
 
     def __init__(self, market: Market) -> None:
         self.market = market

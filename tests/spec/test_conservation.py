@@ -56,7 +56,7 @@ def trade_now(service: Service) -> None:
 
 @dataclass
 class Kept:
-    """An open stream, and the credits that its events have named so far."""
+    """An open stream, and the credits that its events have reported so far."""
 
     who: str
     reader: Reader
@@ -257,7 +257,7 @@ class Calls:
 
 
 def delivered(kind: str, data: dict[str, Any]) -> int:
-    """Return the number of credits that an answer is worth by its content."""
+    """Return the number of credits that the content of an answer is worth."""
     match kind:
         case "single":
             return 1

@@ -50,7 +50,7 @@ LARGEST_TRANSACTION: Final = bytes(1_232)
 
 @pytest.fixture
 async def listed(world: World) -> AsyncIterator[SellingApi]:
-    """A service with sales and a contact, such as an e-mail address."""
+    """Yield a shop whose descriptions have a contact, such as an e-mail address."""
     async with opened(world, api=ApiConfig(contact=CONTACT, rate_limit_requests=1_000)) as shop:
         yield shop
 

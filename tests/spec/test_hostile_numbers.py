@@ -47,7 +47,7 @@ def bodies(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> Iterator[st
 
 
 def example(field: Mapping[str, Any], schemas: Mapping[str, Any]) -> Any:
-    """Return a value that a field may have."""
+    """Return an example of a value for the schema *field*."""
     if "examples" in field:
         return field["examples"][0]
     shape = resolved(field, schemas)

@@ -33,7 +33,7 @@ REPORT: Final = f"/v1/token/{TRACKED}"
 
 
 def given_out() -> tuple[float, ...]:
-    """Return the counters of issued payments and of sold credits."""
+    """Return the values of the metrics of issued payments and of sold credits."""
     names = ("mintscope_payments_issued_total", "mintscope_credits_sold_total")
     return tuple(REGISTRY.get_sample_value(name) or 0 for name in names)
 

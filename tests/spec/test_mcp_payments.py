@@ -59,7 +59,7 @@ async def client(app: ASGIApp) -> AsyncIterator[Client]:
 
 
 def payment(shop: SellingApi, demand: dict[str, Any]) -> dict[str, Any]:
-    """Return the payment that answers *demand*."""
+    """Return the x402 payment for *demand* in the form that MCP clients send."""
     return {
         "x402Version": 2,
         "payload": {"transaction": as_base64(shop.transaction(demand))},

@@ -43,7 +43,7 @@ async def http(app: ASGIApp) -> AsyncIterator[httpx.AsyncClient]:
 
 
 def client_of(app: ASGIApp) -> httpx.AsyncClient:
-    """Return a client of HTTP that sends messages of MCP as any program can."""
+    """Return a plain HTTP client of *app*, with which tests send raw MCP messages."""
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     return httpx.AsyncClient(transport=transport, base_url="http://test")
 

@@ -93,7 +93,7 @@ def explained(db: psycopg.Connection[Any], text: str, newest: int) -> Any:
 
 
 def of_many(db: psycopg.Connection[Any], text: str, columns: int) -> Any:
-    """Return the plan of *text* for CUTS_MAX mints, as many as a fold has that catches up."""
+    """Return PostgreSQL's plan of *text* for CUTS_MAX mints, as many as a late fold reads."""
     kinds = ("bigint", "text", "bigint")
     values = ("1", "m1", "1")
     arrays = [
@@ -129,7 +129,7 @@ def planned_once(db: psycopg.Connection[Any], text: str) -> Mapping[str, Any] | 
 
 
 def reads_all(node: Mapping[str, Any], tables: Collection[str] = tuple(FILL)) -> Iterator[str]:
-    """Yield the growing tables that a plan reads from end to end."""
+    """Yield those of *tables* that the plan *node* reads from end to end."""
     is_whole = node["Node Type"] == "Seq Scan" or (
         "Index" in node["Node Type"]
         and "Index Cond" not in node

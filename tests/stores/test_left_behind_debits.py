@@ -70,7 +70,7 @@ class Replicas:
         return int(self._db.execute(stored).get)
 
     def leave_batch(self, taken: list[list[int]]) -> None:
-        """Store a batch of the dying replica, with debits of API keys, without taking credits."""
+        """Store the debits *taken* as a batch of the dying replica, without taking credits."""
         values = (0, NOW, vars(self.dying)["_writer"], "[]", json.dumps(taken))
         self._db.execute(LEAVE, values)
 
@@ -202,7 +202,7 @@ def spend(replicas: Replicas) -> None:
 def test_a_frozen_replica_does_not_give_back_credits_given_back_by_another(
     replicas: Replicas, counts: tuple[int, ...], return_first: Callable[[Replicas], None]
 ) -> None:
-    """A client of the replica left; the replica froze before it could store the reversal."""
+    """The replica freezes after its client has left, before it can store the reversal."""
     account = replicas.account
     if counts == (3,):
         replicas.dying.debit([Debit(account, 3)], NOW)

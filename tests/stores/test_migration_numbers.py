@@ -15,7 +15,7 @@ FOLDERS = sorted(
 
 
 def twice(names: list[str]) -> list[str]:
-    """Return the numbers that several of *names* begin with."""
+    """Return the numbers with which more than one of *names* begins."""
     counted = Counter(name.partition("_")[0] for name in names)
     return sorted(number for number, count in counted.items() if count > 1)
 

@@ -53,7 +53,7 @@ async def impatient(path: Path) -> AsyncIterator[SqliteCreditLedger]:
 
 @pytest.fixture
 def raw(path: Path, book: CreditBook) -> Iterator[apsw.Connection]:
-    """Yield another connection to the file of *book*, which enforces only rules of the schema."""
+    """Yield a raw connection to the file of *book*, which enforces only rules of the schema."""
     assert book.contradictions() == []
     db = apsw.Connection(str(path))
     db.execute("PRAGMA foreign_keys = ON")

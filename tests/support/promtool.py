@@ -1,4 +1,4 @@
-"""Evaluates the rules of alerts over made-up samples by promtool, if it is installed."""
+"""Evaluates rules of Prometheus alerts over made-up samples by promtool, if it is installed."""
 
 import json
 import re

@@ -193,7 +193,7 @@ class _Run:
 
 
 class _Terminal:
-    """The output of pytest-timeout when a test times out; pytest shows it with the test."""
+    """The terminal to which pytest-timeout writes when a test times out; pytest shows the text."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._tw = create_terminal_writer(config, sys.stderr)

@@ -27,7 +27,7 @@ async def site(tmp_path: Path) -> AsyncIterator[Website]:
 
 
 async def make(person: Person, name: str) -> str:
-    """Make a watchlist; return the path of its page."""
+    """Create a watchlist by the form; return the path of its page."""
     made = await person.send("/watchlists", {"name": name})
     assert made.status_code == 303, words(made)
     return where(made).partition("?")[0]

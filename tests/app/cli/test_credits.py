@@ -28,7 +28,7 @@ def run(folder: Path, *arguments: str) -> Result:
 
 
 async def in_thread(folder: Path, *arguments: str) -> Result:
-    """Run a command in a thread, because it runs an event loop of its own."""
+    """Run a `mintscope` command in a thread, because it runs an event loop of its own."""
     return await asyncio.to_thread(run, folder, *arguments)
 
 

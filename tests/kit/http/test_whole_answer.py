@@ -66,7 +66,7 @@ class Wire(asyncio.Transport):
 
 
 async def writes(app: ASGIApp, request: bytes) -> list[bytes]:
-    """Send *request* to a server of *app*, and return the server's writes to the connection."""
+    """Let a server of *app* answer *request*; return the server's writes to the connection."""
     connections = Connections(
         clock=SystemClock(),
         write_refusal=write_refusal,

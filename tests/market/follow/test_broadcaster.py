@@ -247,7 +247,7 @@ async def test_a_bug_of_one_listener_does_not_affect_the_others(scene: Scene) ->
 
 
 async def leave_memory(scene: Scene) -> None:
-    """Fill the memory, which has room for two mints, so that the first mint is evicted."""
+    """Load two other mints, for which the memory has room, so that the first mint is evicted."""
     third = Mint("DezXAZ8z7PnrnRJjz3wXBoRgixCa6xjnB7YaB1pPB263")
     scene.log.track(third)
     for minute in range(10):

@@ -50,7 +50,6 @@ class FakeCoverage:
         return MissedMints(self.missed, is_whole=True)
 
     async def not_read(self, limit: int) -> Sequence[NotRead]:
-        """Return nothing: no test of this file needs it."""
         del limit
         return ()
 

@@ -111,7 +111,7 @@ def test_records_without_a_file_are_in_memory(tmp_path: Path) -> None:
 def test_no_map_is_made_on_a_file_system_that_copies_on_write(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On such a file system, a full disk would end a process that writes to a map."""
+    """On such a file system, a full disk would end a process that writes to a memory map."""
     mounts = tmp_path / "mountinfo"
     copying = tmp_path / "a b"
     place = str(copying).replace(" ", r"\040")
@@ -163,7 +163,7 @@ class Twin:
 
 
 def values(state: Averages) -> dict[str, bytes]:
-    """Return each column of *state*, and some columns of earlier candles."""
+    """Return the bytes of each column of *state*, and of some columns of earlier candles."""
     found = {name: state.column(name).tobytes() for name in (*OF_OPEN, *OF_RECENT)}
     for name in ("price", "ema9_m5", "macd_m5", "rsi_m5", "atr_m5", "bollinger_lower_m5"):
         found[f"earlier {name}"] = state.earlier(name, Timeframe.M5).tobytes()

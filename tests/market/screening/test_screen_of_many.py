@@ -106,7 +106,7 @@ def crossed(timeframe: Timeframe) -> list[str]:
 
 
 def shown(report: TokenReport) -> dict[str, float | None]:
-    """Return the numbers of *report* by the names that conditions have for them."""
+    """Return the numbers of *report*, by their names in conditions."""
     found: dict[str, float | None] = {"price": report.price.usd, "price_sol": report.price.sol}
     for timeframe in TIMEFRAMES:
         of: TimeframeIndicators = getattr(report.indicators, timeframe)

@@ -15,7 +15,10 @@ SET = "set in po&lt;ol; 7 s before the newest final block"
 
 
 def shown(pools: int, *, rejected: int = 0, depth: int | None = 10**12) -> tuple[str, str, str]:
-    """Return the CSS class, the title and the text of a confidence with *pools* pools."""
+    """Return the CSS class, the title and the text that pages show for a price's confidence.
+
+    pools   the number of the price pools
+    """
     flow = HourFlow(NOW // 3_600, 3, rejected, 0, 0)
     since = UnixS(NOW - 9_000)
     basis = PriceBasis("po<ol", UnixS(NOW - 7), since, depth, pools, is_agreed=True, flow=flow)

@@ -159,7 +159,7 @@ def test_any_price_is_drawn(usd: float) -> None:
 
 
 class Artist:
-    """A rasteriser that draws once *may* is set, and counts its drawings."""
+    """A fake rasteriser that draws once the event `may` is set, and counts its drawings."""
 
     def __init__(self) -> None:
         self.may = asyncio.Event()

@@ -56,7 +56,7 @@ READER: Final = EmailAddress("reader@example.org")
 
 
 async def data_of(person: Person, path: str) -> tuple[Any, dict[str, str]]:
-    """Return the data and the headers of the API's response for *path*, paid with a credit."""
+    """Request *path* of the API with a credit token; return the data and the headers."""
     site, token = person.site, credit_token(len(path))
     if await site.ledger.find(token) is None:
         await site.ledger.issue(token, 100, "")
@@ -331,7 +331,7 @@ def drawing_of(svg: str) -> dict[str, str]:
 
 
 def wick_count(svg: str) -> int:
-    """Return the number of candles of a picture."""
+    """Return the number of candles that the SVG picture *svg* draws."""
     paths = [each for each in ET.fromstring(svg).iter(SVG_PATH) if each.get("fill") == "none"]
     return sum(each.get("d", "").count("M") for each in paths if each.get("stroke") in {RISE, FALL})
 

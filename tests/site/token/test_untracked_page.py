@@ -32,7 +32,7 @@ SILENT_NODE = Mint("2b1kV6DkPAnxd5ixfnxCpjxmKwqjjaYmCZfHsFu24GXo")
 
 
 async def facts_of(mint: Mint) -> MintFacts | None:
-    """Return the facts of every mint but WALLET; for SILENT_NODE the node does not answer."""
+    """Return the facts of *mint*; None for WALLET. Raises ServiceUnavailable for SILENT_NODE."""
     if mint == SILENT_NODE:
         raise ServiceUnavailable("down")
     return None if mint == WALLET else FACTS
@@ -70,7 +70,7 @@ async def test_the_page_of_an_untracked_mint_shows_the_facts_of_the_chain(site: 
 
 
 class UntrackingSeries:
-    """Reads the series of *market*, and untracks a token before its candles are read."""
+    """Returns the series of *market*, but untracks a token before its candles are read."""
 
     def __init__(self, market: TokenMarket) -> None:
         self._market = market

@@ -34,7 +34,7 @@ Update = geyser_pb2.SubscribeUpdate
 
 
 class Away:
-    """A repairer that cannot be reached."""
+    """A source for repairs that cannot be reached."""
 
     def __getattr__(self, name: str) -> NoReturn:
         raise Unreachable(f"no answer to {name}")

@@ -1,4 +1,4 @@
-"""A LogReader of `market.log` in memory: reads return the events that a test appends."""
+"""A fake `LogReader` in memory, which returns the events that a test appends."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
@@ -58,10 +58,10 @@ class Kept:
         folded: int,
         slots: Sequence[Slot] | None = None,
     ) -> LoadedMint:
-        """Return *mint* at *seq*; the first *folded* of *swaps* are added up in the candles.
+        """Return *mint* as loaded at *seq*; the first *folded* of *swaps* are in its candles.
 
-        The tail has those of the added-up swaps that are less than 15 minutes older than the newest
-        of them, and all later swaps, because these can still be retracted.
+        The tail has the folded swaps that are less than 15 minutes older than the newest of them,
+        and all later swaps, because these can still be retracted.
         """
         final = swaps[folded - 1][0] if folded else 0
         return LoadedMint(
@@ -86,7 +86,7 @@ class Kept:
 
 
 def frames_after(swaps: Sequence[Timed], timeframes: Collection[str]) -> bytes | None:
-    """Return the packed state of the frames after *swaps*; None if *timeframes* is empty."""
+    """Return the packed `Frames` after *swaps*; None if *timeframes* is empty."""
     if not timeframes:
         return None
     frames = Frames()

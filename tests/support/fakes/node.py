@@ -231,7 +231,7 @@ def lie(number: int) -> Fault:
 
 
 def behind(blocks: int) -> Fault:
-    """Return a fault: answer like a node of the same cluster that is *blocks* blocks behind."""
+    """Return a fault: answer as a node of the same cluster that is *blocks* blocks behind."""
 
     def spoil(node: FakeNode, method: str, params: list[Any]) -> httpx.Response:
         keep = max(len(node.blocks) - blocks, 1)

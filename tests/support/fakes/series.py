@@ -119,7 +119,7 @@ class FakeSeries:
         return KeptSwaps(tip=tip, swaps=shown, has_older=has_older, is_whole=not has_older)
 
     async def pools(self, mint: Mint, since_s: int = POOL_CANDLES_S) -> KeptPools | None:
-        """Return the pools of *mint* as stored if the swaps of final slots are added up at once."""
+        """Return the pools of *mint* as they are stored if final swaps are folded at once."""
         log = self._log
         if mint not in log.tracked_at(log.seq):
             return None
@@ -153,7 +153,10 @@ class FakeSeries:
     async def past(
         self, mint: Mint, moment: Moment, timeframes: Collection[str] = ()
     ) -> PastMint | OutOfReach | None:
-        """Return the data of *mint* at *moment*, as if no swap were added up in candles yet."""
+        """Return the data of *mint* at *moment*, as if no swap was folded yet.
+
+        Returns None if *mint* is not tracked.
+        """
         log = self._log
         if mint not in log.tracked_at(log.seq):
             return None
@@ -197,7 +200,7 @@ def _place(slot: Slot, swap: PricedSwap) -> SwapPlace:
 
 
 class MadeUpSeries(FakeSeries):
-    """A FakeSeries over a log without final slots: one pool sets every price."""
+    """A `FakeSeries` over a log without final slots, in which one pool sets every price."""
 
     @override
     async def pools(self, mint: Mint, since_s: int = POOL_CANDLES_S) -> KeptPools | None:

@@ -31,7 +31,10 @@ SELECT address, day, swaps, volume, lively_day
 
 
 def kept(folder: Path) -> dict[str, list[Any]]:
-    """Return the rows of each of QUERIES in the market of *folder*; check its log for gaps."""
+    """Return the rows of each of QUERIES, by name, in the market file of *folder*.
+
+    Fails if the file is damaged, or if its log has a gap.
+    """
     path = str(folder / MARKET_FILE)
     with closing(apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)) as db:
         assert db.execute("PRAGMA integrity_check").get == "ok"

@@ -1,4 +1,4 @@
-"""The pools of a mint and their candles, from a list of all trades: tests compare with them."""
+"""The expected pools of a mint and their candles, computed from a list of all trades."""
 
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b

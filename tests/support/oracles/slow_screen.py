@@ -48,7 +48,7 @@ def text_of(tree: Tree, least: int = 0) -> str:
 
 
 def is_true(tree: Tree, values: Values) -> bool | None:
-    """Return whether *tree* is true of a token with *values*; None if that is unknown."""
+    """Return whether the condition *tree* is true for *values*; None if that is unknown."""
     mark, *parts = tree
     if mark in CROSSES:
         return _crosses(tree, values)

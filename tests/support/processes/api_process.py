@@ -48,7 +48,10 @@ def command(
 
 @contextmanager
 def api_process(environment: Mapping[str, str], log: Path) -> Iterator[str]:
-    """Yield the address of a process that writes to *log*; SIGTERM must end it without error."""
+    """Run `mintscope api` and yield its address; SIGTERM must end it without an error.
+
+    log   the file to which it writes its log
+    """
     with (
         log.open("wb") as stderr,
         subprocess.Popen(

@@ -131,12 +131,15 @@ class Tx:
         before: int = 0,
         after: int = 0,
     ) -> "Tx":
-        """Add the token balances of *account* before and after the transaction."""
+        """Add the token balances of *account* before and after the transaction; return itself."""
         self.balances[account] = (mint, owner, decimals, before, after)
         return self
 
     def with_lamports(self, account: str, before: int, after: int) -> "Tx":
-        """Add the lamports of *account* before and after; other accounts have none."""
+        """Set the lamports of *account* before and after the transaction; return itself.
+
+        Accounts whose lamports are not set have none.
+        """
         self.lamports[account] = (before, after)
         return self
 

@@ -40,7 +40,7 @@ async def mcp_beside(
 async def mcp_client(
     app: ASGIApp, headers: Mapping[str, str] | None = None, *, mode: str = AUTO
 ) -> AsyncIterator[Client]:
-    """Yield a client that sends *headers* with all its requests."""
+    """Yield an MCP client of *app* that sends *headers* with all its requests."""
     transport = httpx2.ASGITransport(app, raise_app_exceptions=False)
     async with httpx2.AsyncClient(transport=transport, headers=headers) as http:
         streams = streamable_http_client("http://test/mcp", http_client=http)

@@ -1,4 +1,4 @@
-"""Past events of a service, so that each page has data to show."""
+"""Adds past events to a service, so that each page has data to show."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -52,7 +52,7 @@ ALERT: Final = AlertRule(
 
 
 async def scene_at(site: Website) -> dict[str, object]:
-    """Add data for all pages; return the values of the variables in the pages' paths."""
+    """Add data for all pages; return values for the variables in their paths, by name."""
     await site.make_administrator()
     applications = await _applications(site)
     await _hours(site)

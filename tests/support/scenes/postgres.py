@@ -80,7 +80,7 @@ def be_patient() -> None:
 
 @cache
 def server() -> PostgresServer:
-    """Return the cluster of this process, which is removed when the process ends.
+    """Return the PostgreSQL server of this process, which is removed when the process ends.
 
     It has the newest version, or the oldest version if POSTGRES=oldest.
     """
@@ -252,7 +252,7 @@ def _asked(statement: str) -> None:
 
 @cache
 def _connection() -> psycopg.Connection:
-    """Return a lasting connection, which creates and removes databases."""
+    """Return the connection by which this process creates and removes databases."""
     connection = psycopg.connect(server().dsn, autocommit=True)
     atexit.register(connection.close)
     return connection

@@ -51,7 +51,7 @@ def _write(path: Path, content: bytes) -> None:
 
 @cache
 def _template(kind: str, migrations: Migrations) -> bytes:  # noqa: ARG001 - a key
-    """Return the content of a file that has run *migrations*."""
+    """Return the content of a SQLite file of *kind* that has run *migrations*."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "template")
         OPEN(path, kind).close()

@@ -105,7 +105,7 @@ class ShownMarket:
         """Do nothing, so the check passes."""
 
     async def trade(self, *, at_s: int | None = None, mints: Sequence[Mint] = ()) -> None:
-        """Add a slot like `append`, and update the data of pages."""
+        """Add a final slot with trades, and update the data of pages."""
         await self.append(at_s, mints)
         await self.catch_up()
 

@@ -64,7 +64,7 @@ class TokenMarket:
     slot: int = LAST_SLOT
 
     async def trade(self, *swaps: PricedSwap, after_s: int = 1, is_seen: bool = True) -> None:
-        """Add a slot *after_s* later; pages show it if *is_seen*."""
+        """Add a slot with *swaps* *after_s* seconds later; pages show it if *is_seen*."""
         self.clock.advance(after_s * 1000)
         self.slot += 1
         await self.market.store.write([new_slot(self.slot, self.clock.now() // 1000, swaps)])

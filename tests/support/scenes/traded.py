@@ -69,7 +69,7 @@ class TradedStore:
         await self.market.store.write([OrphanedSlot(Slot(number))])
 
     async def append(self, slot: int, time: int, *swaps: PricedSwap) -> None:
-        """Append *slot*, make it final, and add it up in the candles."""
+        """Append *slot* with *swaps*, make it final, and fold it into the candles."""
         await self.market.store.write([new_slot(slot, time, swaps), FinalSlot(Slot(slot))])
         await fold_all(self.market)
 

@@ -12,7 +12,10 @@ LATER: Final = UnixMs(2**52)  # a time at which every entry is settled
 
 
 async def violations_of(books: AuditBooks, *, now: UnixMs = LATER) -> Sequence[Violation]:
-    """Return the contradictions that either audit of *books* finds; the second starts at *now*."""
+    """Audit the new entries of *books*, then all entries; return the contradictions of both.
+
+    now   the time of the second audit
+    """
     found = [*(await books.check(after_entry=None)).violations]
     while not (await books.prove(now=now, begins=False)).is_finished:
         pass

@@ -92,9 +92,9 @@ on_older_chain = pytest.mark.parametrize("world", [TOWER], ids=["older"], indire
 
 
 class World:
-    """One chain, with the pace TODAY unless *pace* is given, and one database file.
+    """A devchain and a database file, on which any number of facilitators can sell.
 
-    Any number of facilitators can sell on it.
+    pace   the pace of the chain; TODAY unless it is given
     """
 
     def __init__(self, path: Path, pace: SlotPace = TODAY) -> None:

@@ -53,7 +53,7 @@ class MovablePrice:
 
 
 class MovableSol:
-    """The price of SOL, which is unknown until a test sets it."""
+    """A source of the price of SOL, which is unknown until a test sets it."""
 
     def __init__(self) -> None:
         self.usd: Decimal | None = None
@@ -106,7 +106,7 @@ class SellingApi:
         return signature_header(demand, self.transaction(demand, payer, **changes))
 
     async def paid(self, method: str, path: str, **changes: Any) -> str:
-        """Send a request without a payment; return a PAYMENT-SIGNATURE for its demand."""
+        """Request *path* without a payment; return a PAYMENT-SIGNATURE that meets the demand."""
         return self.pay(await self.demand(method, path), **changes)
 
     async def send(

@@ -15,7 +15,10 @@ from support.scenes.payments.selling_api import SellingApi, opened
 async def shop_at_its_address(
     world: World, **changes: Any
 ) -> AsyncIterator[tuple[str, SellingApi]]:
-    """Serve a shop whose origin is its address; *changes* are options of its facilitator."""
+    """Yield the address of a shop, which is also its origin, and the shop.
+
+    changes   options of its facilitator
+    """
     app: ASGIApp | None = None
 
     async def door(scope: Scope, receive: Receive, send: Send) -> None:

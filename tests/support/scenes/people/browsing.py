@@ -186,7 +186,7 @@ async def visiting(
     size: tuple[int, int] = WIDE,
     zone: str = "UTC",
 ) -> AsyncIterator[Visitor]:
-    """Open a separate browser, without cookies or stored data; its time zone is *zone*."""
+    """Open a separate browser in the time zone *zone*, without cookies or stored data."""
     width, height = size
     context = await browser.new_context(
         viewport={"width": width, "height": height},
