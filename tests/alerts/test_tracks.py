@@ -67,7 +67,7 @@ def begun_log() -> FakeLog:
 
 
 def loaded_report(log: FakeLog, seq: int, now: UnixS) -> TokenReport | None:
-    """Return the report of MINT as loaded at *seq*, with the frames computed swap by swap."""
+    """Return the report of MINT as loaded at *seq*; its timeframes are computed swap by swap."""
     loaded = log.load_at(seq, MINT)
     assert loaded is not None
     ENGINE.load(0, loaded)

@@ -1,4 +1,4 @@
-"""`make age` makes sound stores, and its verdicts follow its rules."""
+"""The benchmark `make age` fills stores without contradictions, and judges by its rules."""
 
 import subprocess
 import sys

@@ -43,7 +43,7 @@ async def shop(lasting_shop: Shopfront) -> Shopfront:
 
 
 async def sold_once(shop: Shopfront, before: int, secret: str) -> None:
-    """Expect one new payment for ten credits, ten credits on the token *secret*, and clean books.
+    """Expect one new payment for ten credits, these credits on *secret*, and correct books.
 
     before   the amount that the treasury had received earlier
     """

@@ -49,7 +49,7 @@ class TroubledProxy:
             self.cut()
 
     def end(self) -> None:
-        """End the trouble, and close all connections."""
+        """Stop causing faults, and close all connections."""
         self._trouble = "none"
         self.cut()
         self._is_awake.set()

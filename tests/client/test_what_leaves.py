@@ -27,7 +27,7 @@ from support.scenes.payments.payment_world import (
 
 
 class RecordingNode(MovingTransport):
-    """Records the requests with a payment; `leaks` has those with a signed one without its row."""
+    """Records requests with a payment; `leaks` has signed payments whose row is not stored."""
 
     def __init__(self, world: World) -> None:
         super().__init__(world, world.node)

@@ -657,7 +657,7 @@ async def test_a_minute_is_given_back_once_by_several_processes(scene: Scene) ->
 
 
 async def test_a_minute_is_given_back_to_the_successor_of_a_rotated_token(scene: Scene) -> None:
-    """The minute is given back if its process lives or died; the old token accepts no credits."""
+    """The minute is given back whether its process lives or dies, and not to the old token."""
     balances = []
     for number, dies in enumerate((False, True)):
         account = await scene.ledger.issue(credit_token(number), 10, "")

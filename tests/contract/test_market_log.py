@@ -335,7 +335,7 @@ async def test_a_mint_that_is_removed_and_added_again_has_no_old_swaps(market: M
 
 
 async def test_a_fork_lowers_the_slot_from_which_the_swaps_of_a_mint_count(market: Market) -> None:
-    """A swap that is logged after the start of tracking counts, although its slot is lower."""
+    """A swap logged after the start of tracking counts, although its slot is a lower one."""
     await market.store.write([slot(1), slot(2), slot(3)])
     await market.tracking.add(C)
     dead = [OrphanedSlot(Slot(3)), OrphanedSlot(Slot(2))]

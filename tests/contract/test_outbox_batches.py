@@ -1,4 +1,4 @@
-"""A lease of e-mails takes and gives up a limited number, on every engine of accounts."""
+"""A lease takes, and gives up on, a limited number of e-mails, on every engine of accounts."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

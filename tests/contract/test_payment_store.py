@@ -492,7 +492,7 @@ def within(
     like: PendingPayment,
     end: int,
 ) -> list[PendingPayment]:
-    """Return the payments of *these* that ended in the hour before *end* and are like *like*.
+    """Return those of *these* that ended in the hour before *end* and have the *who* of *like*.
 
     when   the time at which each payment ended
     who    the attribute that must be equal: "payer" or "address"

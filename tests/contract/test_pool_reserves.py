@@ -178,7 +178,7 @@ async def test_an_answer_that_cannot_be_read_is_unavailable(ruin: Callable[[byte
 
 
 def in_answers(said: Mapping[str, bytes]) -> TokenReserves:
-    """Return the reserves of a pool: the sums of the token accounts in the answers *said*."""
+    """Return a pool's reserves: the sums of the token accounts in *said*, answers of a node."""
     sums: dict[str, Counter[Mint]] = {"base": Counter(), "quote": Counter()}
     for address, body in said.items():
         account = json.loads(body.decode(errors="replace"))["result"]["value"]

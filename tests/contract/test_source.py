@@ -121,7 +121,7 @@ async def source(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
 
 
 async def read(source: Source, after: Tip | None) -> list[Update]:
-    """Return the updates of *source* after *after*, until the last block is final."""
+    """Return the updates of *source* that follow *after*, until the last block is final."""
     seen = []
     stream = cast("AsyncGenerator[Update, None]", source.updates(after))
     async with aclosing(stream) as updates:

@@ -1,4 +1,4 @@
-"""The market is consistent: pools obey their formula, balances add up, trading rates differ."""
+"""The market is consistent: pools obey their formula, balances add up, some tokens are idle."""
 
 from collections import Counter, defaultdict
 from fractions import Fraction

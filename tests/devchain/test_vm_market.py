@@ -1,4 +1,4 @@
-"""A devchain with a market has one set of blocks, for trades and for payments."""
+"""On a devchain with a market, trades and payments are in the same blocks."""
 
 import asyncio
 import socket

@@ -133,7 +133,6 @@ def test_devchain_transactions_decode_equally_from_bytes_and_json() -> None:
 def test_a_routed_swap_decodes_equally_from_bytes_and_json(
     signers: tuple[str, ...], loaded: tuple[str, ...]
 ) -> None:
-    """With two signers the decoder also reads the balances before; loaded accounts come last."""
     moved = [transfer("user a", "vault a", 100), transfer("vault b", "user b", 70)]
     accounts = ["spl", "amm", AUTHORITY, *(f"other {i}" for i in range(14))]
     swap = Ix(RAYDIUM, accounts, b"\x09" + bytes(16), moved)

@@ -273,7 +273,7 @@ def test_a_recorded_fee_without_a_fee_instruction_is_subtracted(shared_data: Pat
 
 
 def test_a_recorded_fee_on_a_route_is_subtracted(shared_data: Path) -> None:
-    """The recorded expectation is the sent amount, 358,800; the vault's balance rose by 344,448."""
+    """The recording expects the sent amount, 358,800; the decoder subtracts the fee: 344,448."""
     raw, lines = recorded(shared_data, "transactions", "2bhr1FWq")
     first, *others = expected_of(lines)
 

@@ -222,7 +222,7 @@ def test_the_launchlab_reserve_is_the_bounded_virtual_reserve_plus_the_vault(
     counts: int,
     is_buy: bool,  # noqa: FBT001 - a parameter
 ) -> None:
-    """At most the virtual reserve of a usual curve counts; the vault holds 5 * 10**9 units."""
+    """A virtual reserve counts up to that of a usual curve; the vault holds 5 * 10**9 units."""
     owner = "WLHv2UAZm6z4KyaaELi5pjdbJh6RESMva1Rnn8pJVVh"
     reserves = bytes(48) + u64(virtual) + bytes(24) + u64(5 * 10**9)
     fields = reserves + u64(1_468_700, 5_004_973_052) + bytes(26)

@@ -38,7 +38,7 @@ def pools(decoded: Decoded) -> list[str]:
     ids=["its layout", "the trader", "another signer", "the mint paid", "the mint received"],
 )
 def test_neither_a_signer_nor_a_mint_is_a_pool(second: str, pool: str) -> None:
-    """In the public layout, the market is the second account; other instructions may differ."""
+    """In the public layout, the pool is the second account; other instructions may differ."""
     call = Ix(BISONFI, ["x", second, "vault a", "vault b"], b"\x07", EXCHANGE)
 
     assert pools(decode(Tx(call, signers=(USER, SECOND)))) == [pool]

@@ -95,7 +95,7 @@ def test_every_hop_of_autumn_2026_is_exact(of_autumn: Lines) -> None:
 
 
 def test_one_pool_has_one_name(recorded: Lines, of_2026: Lines, of_autumn: Lines) -> None:
-    """A pool has one pair of mints and one program, and never the name of a program."""
+    """No address is a pool of two pairs of mints or of two programs, and none is a program."""
     pairs: dict[str, set[tuple[str, frozenset[str]]]] = {}
     for one in [*recorded, *of_2026, *of_autumn]:
         for swap in decode_transaction(one["raw"], 0).swaps:

@@ -110,7 +110,7 @@ def fee_of(call: Call) -> int | None:
 
 @pytest.fixture
 def vectors(shared_data: Path) -> dict[str, dict[str, Any]]:
-    """Return the published examples of the program's events, by name."""
+    """Return the published examples of events of pump.fun and PumpSwap, by name."""
     text = (shared_data / "events" / "event_vectors.jsonl").read_text()
     return {line["test"]: line for line in map(json.loads, text.splitlines())}
 

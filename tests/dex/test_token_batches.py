@@ -79,7 +79,6 @@ def decode(tx: Tx) -> Decoded:
 
 
 def test_a_batch_of_two_transfers_is_expanded() -> None:
-    """The bytes are 03 09 03 + 100, then 04 0a 0c + 70 + decimals 9; accounts are in one list."""
     data = bytes.fromhex("ff 0309 03 6400000000000000 040a 0c 4600000000000000 09")
 
     assert opened(data, [5, 6, 7, 8, 1, 2, 7]) == [

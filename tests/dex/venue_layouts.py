@@ -69,7 +69,7 @@ class Layout:
     event: tuple[str, int, int] | None = None
 
     def instructions(self) -> Iterator[tuple[str, bytes]]:
-        """Yield the name and the first bytes of each instruction."""
+        """Yield the name and the first bytes of each instruction of the venue."""
         for head in self.heads.split():
             try:
                 yield head, bytes.fromhex(head)

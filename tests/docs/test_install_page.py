@@ -163,7 +163,7 @@ PROGRAMS: Final[Mapping[str, str]] = {
 
 
 def _taken_from_here(line: re.Match[str]) -> str:
-    """Return a command to run for *line*: it lets Python find the packages of the tests."""
+    """Return a command in place of *line* that lets Python find the packages of the tests."""
     where = f"{line[1]}/bin/python -c 'import sysconfig; print(sysconfig.get_path(\"purelib\"))'"
     return f"echo {SITE} > $({where})/locked.pth"
 

@@ -34,7 +34,7 @@ ALERTED_OTHERWISE: Final = {
 
 
 def checks() -> Iterator[str]:
-    """Yield the name of every Check that the processes make."""
+    """Yield the name of every readiness `Check` that the sources of the service create."""
     sources = (path.read_text() for path in (ROOT / "src").rglob("*.py"))
     for source in sources:
         if "Check(" not in source:

@@ -93,7 +93,7 @@ async def test_borrowed_depth_moves_no_price(tmp_path: Path) -> None:
 
 
 def _for_made_up(at_s: int) -> Together:
-    """Return a purchase of "quoted" at FAR_OFF, paid in a token that the attacker has made."""
+    """Return a purchase of "quoted" at the price FAR_OFF, with a token that the attacker made."""
     made_up, quoted = mint_of("made up"), mint_of("quoted")
     signer = f"own-{at_s % 7}"
     leg = Leg("own", signer, (made_up, 300 * 10**6), (quoted, round(300 / FAR_OFF * 10**6)))

@@ -117,7 +117,7 @@ class Attacker:
         return Attack(few, {"otherPool"})
 
     def raw_units(self) -> Attack:
-        """Return an attack that buys too few raw units to set a price, for cents, in own pool."""
+        """Return an attack that buys too few raw units to set a price, in its own pool."""
         few = [
             self.at_once(
                 Leg(self.own, f"x{n}", (WSOL, round(usd / SOL_USD * 10**9)), (self._mint, 999)),
@@ -128,7 +128,7 @@ class Attacker:
         return Attack(few, {"noPrice"})
 
     def washed(self) -> Attack:
-        """Return an attack: five purchases for 1,500,000 USD each, by two keys, in own pool."""
+        """Return an attack: two keys buy for 1,500,000 USD five times, in a private pool."""
         far = [
             self.at_once(
                 self.buys(1_500_000, 500.0, pool=self.own, signer=f"x{n % 2}"), later_s=2 * n

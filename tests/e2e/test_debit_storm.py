@@ -152,7 +152,7 @@ async def test_the_storm_finds_a_ledger_that_answers_before_it_commits(tmp_path:
 
 
 async def flushes_before_each_answer(folder: Path, ledger: type[Sound]) -> list[int]:
-    """Return the number of flushes between one answer and the next."""
+    """Spend one credit after the other; return the number of flushes to disk between answers."""
     issue(folder)
     trace = folder / "trace"
     notes = FlushTrace(trace)

@@ -87,7 +87,7 @@ async def trade(market: Traded) -> None:
 
 
 async def debit_p99_s(client: httpx.AsyncClient, span_s: float) -> float:
-    """Spend credits for *span_s*; return the median of the 99th percentiles of PARTS parts."""
+    """Spend credits for *span_s*; return the median of PARTS 99th percentiles, in seconds."""
     found = []
     for _ in range(PARTS):
         took, end_s = [], time.monotonic() + span_s / PARTS

@@ -35,7 +35,7 @@ CURVES: Final = {"pool": "curve"}
 class Launch(NamedTuple):
     """The trades of a new token.
 
-    since_s       the second from which on its prices are judged
+    since_s       the second from which its prices are judged
     is_migrated   whether a migration from a curve precedes its pool
     """
 

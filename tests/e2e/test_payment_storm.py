@@ -241,9 +241,9 @@ def _debits(folder: Path, tokens: list[str], reported: Reported) -> list[str]:
 async def found_after(
     folder: Path, kills: int, manner: Manner
 ) -> tuple[list[Paid], Reported, list[str]]:
-    """Run a storm, end its faults, redeem; return the payments, the answers and the errors.
+    """Run a storm, end its faults, claim the purchases; return payments, answers and errors.
 
-    If there are errors beyond repair, they are returned without redeeming, which takes long.
+    If there are errors beyond repair, they are returned without the claims, which take long.
     """
     buyers = {f"buyer {n}": RICH for n in range(BUYERS)}
     reverts = MISTAKEN_REVERTS if manner.mistake else REVERTS

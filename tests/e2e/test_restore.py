@@ -158,7 +158,7 @@ def output_of(town: Town, *words: str) -> str:
 
 
 def run_command(tells: Connection, variables: Mapping[str, str], words: Sequence[str]) -> None:
-    """Run `mintscope` with *words* here; send exit code, output, and output with errors."""
+    """Run `mintscope` with *words*; send its exit code, its output, and that with errors."""
     done = CliRunner().invoke(app, words, env=variables)
     tells.send((done.exit_code, done.stdout, done.output))
 

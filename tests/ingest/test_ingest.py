@@ -85,7 +85,7 @@ class StormySource:
         return None
 
     async def updates(self, after: Tip | None) -> AsyncIterator[Update]:
-        """Yield updates from a little before *after*, which may be on a branch that died."""
+        """Yield updates from a few slots before *after* on, which may be on an orphaned fork."""
         self.calls += 1
         reported = -1
         if after is not None:

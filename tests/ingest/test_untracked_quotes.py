@@ -1,4 +1,4 @@
-"""A token whose quote is an untracked token has the same prices after a restart."""
+"""A token that is traded for an untracked token has the same prices after a restart."""
 
 import asyncio
 from collections.abc import Sequence

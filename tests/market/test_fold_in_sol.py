@@ -21,7 +21,7 @@ def timed(seed: int, length: int, gap_s: float) -> list[Timed]:
 
 
 def expected(swaps: list[Timed], width: int) -> dict[int, Prices]:
-    """Return open, high, low and close in SOL by start of the candle, of swaps with a price."""
+    """Return the SOL candles of swaps with a price: open, high, low and close, by start."""
     found: dict[int, list[float]] = {}
     for time, swap in swaps:
         if swap.price_usd is not None and swap.price_sol is not None:

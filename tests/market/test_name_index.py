@@ -1,4 +1,4 @@
-"""The index of names finds the same names as a search of each one."""
+"""The index of names finds the same names as a search through all of them."""
 
 import numpy as np
 from hypothesis import given

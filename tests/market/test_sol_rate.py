@@ -194,7 +194,7 @@ def test_a_push_of_honest_pools_moves_the_rate_only_with_half_of_the_votes(
 
 
 def test_the_rate_returns_with_the_next_trades_of_others() -> None:
-    """Two honest trades in each pool, by two signers, undo a move that cost money."""
+    """Two honest trades in each pool, by two signers, undo an attacker's move of the rate."""
     market = SolMarket()
     for second in range(70):
         market.slot(NOW + second, market.honest())
@@ -400,7 +400,7 @@ def test_sol_in_one_pool_has_the_price_of_each_swap() -> None:
 
 
 def test_the_price_of_sol_is_decided_in_the_same_way_from_the_log() -> None:
-    """For a swap of SOL, the log stores the market's rate and also the price in its own pool."""
+    """For a swap of SOL, the log stores the market's rate and also the price in the swap's pool."""
     market = SolMarket(has_standing=True)
     for number in range(60):
         market.slot(NOW + number, market.honest())

@@ -43,7 +43,7 @@ class Traded(NamedTuple):
 
 
 def traded(seed: int, slots: int, gap_s: float) -> Traded:
-    """Return a market with dust, swaps of unknown decimals and round trips of one signer.
+    """Return a market with tiny swaps, unknown decimals, and round trips of one signer.
 
     About one of five prices is rejected.
     """

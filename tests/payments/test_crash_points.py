@@ -541,7 +541,7 @@ class Run:
         self.world.check()
 
     def finish(self, *, chain_first: bool) -> None:
-        """Run all coroutines to their ends; check that the payment is issued just if it landed."""
+        """Run all coroutines to the end; check that the payment is issued exactly if it landed."""
         while chain_first and self.world.can_move():
             self.world.move()
         while self.tasks:

@@ -232,7 +232,7 @@ async def test_an_unreadable_payment_is_retried_rarely_until_it_can_be_read(
 
 
 async def test_a_paid_report_survives_clock_steps_of_days(world: World, sales: Sales) -> None:
-    """Reports are deleted by an age that no step changes, and not while the clock is wrong."""
+    """A step of the clock does not change a report's age; a wrong clock deletes no report."""
     facilitator = world.facilitator()
     payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
     report = PaidReport(body=b"1 2\n{}")

@@ -170,7 +170,7 @@ class Counting:
 async def test_slots_with_two_banks_are_ingested_as_the_chain_has_them(
     tmp_path: Path, kind: StreamFault, addresses_max: int
 ) -> None:
-    """Each slot has two banks; after the first slots, no block comes from the repairer."""
+    """Each slot has two banks; after the first slots, no block is requested by JSON-RPC."""
     async with served(addresses_max=addresses_max) as at:
         repairer = Counting(at.rpc)
         source = GeyserSource(
@@ -338,7 +338,7 @@ class HangingOnce:
 
 
 async def test_a_source_that_hangs_in_a_request_is_restarted() -> None:
-    """A block must come from the repairer, which never answers the first request for this block."""
+    """The first request by JSON-RPC for a block that the stream lacks is never answered."""
     async with served() as at:
         for _ in range(8):
             at.chain.tick()

@@ -82,7 +82,7 @@ async def test_an_answer_with_the_wrong_number_of_accounts_is_an_error(clock: Ma
 
 
 class Spoilt(httpx.AsyncBaseTransport):
-    """Passes requests to *node*, but answers 502 to those with *address*; all, if `is_down`."""
+    """Passes requests to *node*, but answers 502 to those with *address*, or if `is_down`."""
 
     def __init__(self, node: httpx.AsyncBaseTransport, address: str) -> None:
         self.node = node

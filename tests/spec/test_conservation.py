@@ -222,7 +222,7 @@ class Calls:
             await self.streaming.trade(*self.random.sample(TRADED, self.random.randint(1, 2)))
 
     async def minute(self) -> None:
-        """Let half a minute pass: half of the streams are due."""
+        """Let half a minute pass, after which half of the streams owe a minute."""
         await self.streaming.pass_time(30)
         self.trade_all()
         await self.streaming.service.follower.catch_up()

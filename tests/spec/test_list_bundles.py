@@ -12,7 +12,7 @@ PATH = "/v1/credits/bundles"
 
 
 async def test_the_list_has_four_bundles_and_their_currency(shop: SellingApi, world: World) -> None:
-    """A token of 6 decimals costs 1 USD: 2,500 atoms a request, less the discount."""
+    """The payment token has 6 decimals and costs 1 USD: 2,500 atoms a request, less discount."""
     response = await shop.client.get(PATH)
 
     assert response.status_code == 200

@@ -220,7 +220,7 @@ async def test_twenty_concurrent_requests_with_one_transaction_are_one_payment(
 async def test_a_strangers_quote_does_not_redeem_a_payment_after_a_restore(
     world: World, memo: bytes | None
 ) -> None:
-    """The landed transaction is public, and has no quote that could prove an Idempotency-Key."""
+    """The landed transaction is public, but has no quote that ties it to an Idempotency-Key."""
     async with opened(world) as shop:
         copy = back_up(world)
         demand = await shop.demand("POST", PURCHASE)

@@ -1,4 +1,4 @@
-"""`timeframes=` of reports, `in=` of candles and indicators, and their timeframes."""
+"""Reports, candles and indicators in timeframes that are computed on request, and in SOL."""
 
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path

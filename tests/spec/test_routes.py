@@ -1,4 +1,4 @@
-"""Paths and methods are taken literally, and every answer has the envelope."""
+"""Paths and methods must match exactly, and every answer is in the same JSON envelope."""
 
 import pytest
 

@@ -135,7 +135,7 @@ CATALOG: Final = (
 
 
 def catalog(db: "psycopg.Connection[Any]") -> list[tuple[str, ...]]:
-    """Return kind, table, name and definition of each object of the schema, without migrations."""
+    """Return kind, table, name and definition of each schema object, except of migrations."""
     rows: list[tuple[str, ...]] = []
     (schema,) = db.execute("SELECT current_schema()").fetchone() or ("",)
     for query in CATALOG:

@@ -24,7 +24,9 @@ def values_at(
     *,
     step_s: int = 60,
 ) -> dict[int, str]:
-    """Return the values of *expression* by time, as promtool prints them; empty times are absent.
+    """Return the values of *expression* by time, as promtool prints them.
+
+    Times without a value are absent.
 
     series    samples in promtool's notation, *step_s* seconds apart, by metric with labels
     times_s   seconds after the first sample

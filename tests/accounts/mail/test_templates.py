@@ -1,4 +1,4 @@
-"""Texts of e-mails: the reason, the next step, and advice for a recipient by mistake."""
+"""Texts of e-mails: the reason, the next step, and advice if they reach the wrong person."""
 
 import re
 from datetime import UTC, datetime

@@ -63,7 +63,7 @@ def purchase_for_lamports(program: str) -> msgspec.Raw:
 
 
 def exchange_through_vaults(program: str, dollars: int) -> msgspec.Raw:
-    """Return an exchange in which another program, called for each side, moves the tokens."""
+    """Return an exchange in which *program* lets another program move the tokens of each side."""
     moved = [
         transfer("user dollars", "vault dollars", dollars * DOLLAR),
         transfer("vault tokens", "user tokens", 7_000),

@@ -1,4 +1,4 @@
-"""Crossings within some candles agree with the reports of each of these candles."""
+"""Crossings within a number of candles agree with the reports at each of these candles."""
 
 import itertools
 import re

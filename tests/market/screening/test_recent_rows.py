@@ -1,4 +1,4 @@
-"""The rows of a list, and the records of their newest candles, grow in few steps."""
+"""The arrays of a token list grow in few large steps, and not with each token."""
 
 from typing import Any
 

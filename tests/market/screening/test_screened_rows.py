@@ -116,7 +116,7 @@ def test_each_number_of_a_candle_equals_the_number_in_the_report() -> None:
 def expect_values_before(
     listed: ListedTokens, mint: Mint, own: list[tuple[UnixS, PricedSwap]], engine: Engine
 ) -> None:
-    """Assert that the mint's values before its newest candle equal those of its report."""
+    """Assert that values before the newest candle equal the report without its open candle."""
     priced = [(time, swap.price_usd) for time, swap in own if swap.price_usd is not None]
     newest = priced[-1][0]
     report = report_of(mint, engine.snapshot(0, newest, leaves_out_open=True), newest)

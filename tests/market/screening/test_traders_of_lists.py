@@ -1,4 +1,4 @@
-"""Traders of five minutes in a list are the distinct signers of the swaps of these minutes."""
+"""Lists count the traders of five minutes as the distinct signers of the swaps in them."""
 
 from random import Random
 from typing import Final

@@ -1,4 +1,4 @@
-"""A rotation moves a balance to a new credit token; later freezes and top-ups follow it."""
+"""A rotation moves a balance to a new credit token, to which later top-ups and freezes apply."""
 
 from mintscope.kit.credentials import hash_credential, hint, make_credit_token
 from mintscope.kit.primitives import CreditAccount, Signature

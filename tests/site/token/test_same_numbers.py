@@ -311,7 +311,7 @@ async def mailed_to(site: Website, email: EmailAddress) -> Sequence[str]:
 
 
 def number_at(report: Any, name: str) -> float:
-    """Return the number of a report at the path *name*."""
+    """Return the number at *name*, a path of keys, in *report*."""
     for part in name.split("."):
         report = report[part]
     assert isinstance(report, float)

@@ -1,4 +1,4 @@
-"""The block buffer has one fork: a new block removes the blocks that cannot be its ancestors."""
+"""The block buffer holds one fork: a new block removes blocks that cannot be its ancestors."""
 
 import pytest
 

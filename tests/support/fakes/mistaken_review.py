@@ -1,4 +1,4 @@
-"""A deliberate mistake, which the crash tests must detect."""
+"""A store of accounts with a deliberate mistake, which the crash tests must detect."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar

@@ -34,7 +34,7 @@ def shown(chain: Devchain, slot: int) -> Sequence[Entry]:
 
 
 def everything(chain: Devchain) -> Iterator[Entry]:
-    """Yield all stored transactions, oldest first."""
+    """Yield all stored transactions of *chain*, oldest first."""
     for slot in chain.blockstore.slots:
         yield from shown(chain, slot)
 

@@ -15,7 +15,7 @@ FEE_BPS: Final = {Venue.PUMP_FUN: 125, Venue.PUMP_SWAP: 30}
 
 
 def intended(chain: Devchain, slot: Slot) -> tuple[Swap, ...]:
-    """Return the swaps that the devchain's market makes in *slot*, in order, as it intends them."""
+    """Return the swaps that the devchain's market intends to make in *slot*, in order."""
     return tuple(_swaps(chain, slot))
 
 

@@ -29,7 +29,7 @@ def dsn() -> str:
 
 @cache
 def database() -> psycopg.Connection:
-    """Return a lasting connection to the database for the limits of this process."""
+    """Return this process's connection to the database of rate limits, open until it ends."""
     connection = psycopg.connect(dsn(), autocommit=True)
     atexit.register(connection.close)
     return connection

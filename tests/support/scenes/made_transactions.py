@@ -131,12 +131,12 @@ class Tx:
         before: int = 0,
         after: int = 0,
     ) -> "Tx":
-        """Add the token balances of *account* before and after the transaction; return itself."""
+        """Add the token balances of *account* before and after the transaction; return the `Tx`."""
         self.balances[account] = (mint, owner, decimals, before, after)
         return self
 
     def with_lamports(self, account: str, before: int, after: int) -> "Tx":
-        """Set the lamports of *account* before and after the transaction; return itself.
+        """Set the lamports of *account* before and after the transaction; return the `Tx`.
 
         Accounts whose lamports are not set have none.
         """

@@ -212,7 +212,7 @@ def _copy_of(folder: Path, kinds: Sequence[str]) -> _Copy:
 
 @cache
 def _template(kinds: tuple[str, ...]) -> _Template:
-    """Return a migrated database to copy, with the tables of *kinds*: copying beats migrating."""
+    """Return a database with the tables of *kinds*, to copy because migrating is slower."""
     name = "_".join(("template", *kinds))
     _asked(f"CREATE DATABASE {name}")
     database = PostgresDatabase(_dsn(name))

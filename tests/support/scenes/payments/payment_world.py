@@ -224,7 +224,7 @@ class World:
             self.pulse.tick()
 
     async def miss(self) -> None:
-        """Advance the chain until pending payments expire; then reconcile twice, blocks apart."""
+        """Advance the chain until pending payments expire; reconcile twice, some blocks apart."""
         self.slots(EXPIRY_SLOTS)
         await self.reconciler().once()
         self.slots(MISSED_BLOCKS)

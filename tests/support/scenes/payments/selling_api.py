@@ -132,7 +132,7 @@ def decoded(response: httpx.Response, header: str) -> dict[str, Any]:
 
 
 def settlement(response: httpx.Response) -> dict[str, Any]:
-    """Return PAYMENT-RESPONSE without its receipt, because a restored store lacks its date."""
+    """Return PAYMENT-RESPONSE without its receipt, whose date a restored store does not know."""
     return {name: value for name, value in decoded(response, "payment-response").items()
             if name != "extensions"}  # fmt: skip
 
