@@ -126,7 +126,7 @@ async def traded_service(folder: Path) -> AsyncIterator[httpx.AsyncClient]:
 
 
 def left_by(data: Path) -> tuple[int, int, float]:
-    """Return the numbers of stored firings and webhooks, and the mean bytes of both together."""
+    """Return the number of firings, that of webhooks, and the mean bytes that the two take."""
     rows, size = [], 0.0
     for name, table in ((MONEY_FILE, "signal_firing"), (WEBHOOKS_FILE, "webhook")):
         with closing(apsw.Connection(str(data / name))) as db:
