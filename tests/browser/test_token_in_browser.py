@@ -155,7 +155,7 @@ async def style_count(reported: CDPSession) -> int:
 
 @pytest.mark.asyncio(loop_scope="session")
 async def test_the_axis_shows_very_small_and_very_large_prices(watcher: Visitor) -> None:
-    """Unpatched, the chart library compares prices to 1e-14, and throws for steps below 1e-17."""
+    """By default, the chart library compares prices to 1e-14, and throws for steps below 1e-17."""
     page = watcher.page
     faults: list[str] = []
     page.on("pageerror", lambda error: faults.append(str(error)))

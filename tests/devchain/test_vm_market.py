@@ -1,4 +1,4 @@
-"""On a devchain with a market, trades and payments are in the same blocks."""
+"""On a devchain with a market, trades and payments share one sequence of blocks."""
 
 import asyncio
 import socket

@@ -1,4 +1,4 @@
-"""Known attacks on sellers that take x402 payments, and the tests that try them here.
+"""Known attacks on sellers that take x402 payments, and the tests that try each of them.
 
 replay, one after the other           test_refused_payments  a_replay_is_409
 replay, 20 at once, 1 to 4 processes  test_refused_payments  one_payment_sent_twenty_times_at_once

@@ -41,7 +41,7 @@ def _waits(name: str) -> bool:
 
 
 def _spread(sizes: Mapping[str, int], within: float) -> dict[str, float]:
-    """Return a position from 0 to *within* for each file: the share of the sizes before it."""
+    """Return a position for each file: *within* times the share of *sizes* that precedes it."""
     before = accumulate(sizes.values(), initial=0)
     return {
         name: within * at / sum(sizes.values()) for name, at in zip(sizes, before, strict=False)

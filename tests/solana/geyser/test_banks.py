@@ -370,7 +370,7 @@ def order_of(random: Random) -> tuple[list[Update], set[int]]:
 
 
 def test_any_order_of_messages_yields_the_blocks_of_the_chain() -> None:
-    """Unconfirmed banks have no effect; only the first block is requested by JSON-RPC."""
+    """Unconfirmed banks have no effect; of all blocks, only the first is not in the buffer."""
     for seed in range(ORDERS):
         expect_calm_blocks(seed)
     assert any(calm().swaps.values())

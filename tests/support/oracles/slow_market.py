@@ -140,7 +140,7 @@ def _agreed(said: Sequence[_Said], slack: Fraction) -> Fraction:
 
 
 def _votes(of: Sequence[_Said]) -> list[_Vote]:
-    """Return the votes of a pool: at most three, of the newest blocks, each by another signer."""
+    """Return at most three votes of a pool: one a block, newest first, each by another signer."""
     votes: dict[str, _Vote] = {}
     for block in sorted({one.block for one in of}, reverse=True):
         new = [one for one in of if one.block == block and one.signer not in votes]
