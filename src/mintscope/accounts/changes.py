@@ -239,8 +239,8 @@ class AccountDeletion:
 
         Keys, sessions and links in e-mails stop working, and the credits can no longer be spent.
         Watchlists, wallets, second factors, the Telegram chat, the application, alerts with their
-        firings (sent or not), and the IP addresses and networks of keys are deleted.  The user's row
-        is kept, without user name and e-mail address.
+        firings (sent or not), and the IP addresses and networks of keys are deleted.  The user's
+        row is kept, without user name and e-mail address.
 
         before    a function that is called first in the same transaction; None: no function.  If
                   it raises an error, nothing is deleted, and this method raises the error

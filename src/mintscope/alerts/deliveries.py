@@ -480,8 +480,8 @@ def _has_old_url(rows: AccountRows, batch: DeliveryBatch) -> bool:
 def _disable(rows: AccountRows, last: Sequence[Ended], now: UnixMs) -> Sequence[Ended]:
     """Disable the webhook of the alert of each batch in *last*, and notify the owner.
 
-    A webhook whose URL has changed since its batch was sent stays enabled.  Return the batches whose
-    webhooks were disabled.
+    A webhook whose URL has changed since its batch was sent stays enabled.  Return the batches
+    whose webhooks were disabled.
     """
     current = [each for each in last if not _has_old_url(rows, each.batch)]
     for each in current:

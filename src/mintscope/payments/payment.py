@@ -281,7 +281,7 @@ class Takings(NamedTuple):
 
     @property
     def usd(self) -> Decimal:
-        """The sum of the payments in USD, each at its value when paid or, if unknown, its list price."""
+        """The value in USD when the payments were made; the list price of those without a value."""
         return sum_usd(self.credits, self.payments - self.valued, self.worth)
 
 
@@ -304,7 +304,7 @@ class WalletSum(NamedTuple):
 
     @property
     def usd(self) -> Decimal:
-        """The sum of the payments in USD, each at its value when paid or, if unknown, its list price."""
+        """The value in USD when the payments were made; the list price of those without a value."""
         return sum_usd(self.credits, self.payments - self.valued, self.worth)
 
 

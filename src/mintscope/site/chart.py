@@ -112,7 +112,7 @@ def axis_of(points: Sequence[ChartPoint], width_s: int) -> Axis:
 
 
 def on_one_axis(points: Sequence[ChartPoint], width_s: int) -> Sequence[ChartPoint]:
-    """Return those of *points* that lie within SPANS_MAX * *width_s* seconds of the newest point."""
+    """Return the *points* within SPANS_MAX * *width_s* seconds of the newest point."""
     if not points:
         return points
     since = points[-1].t - (SPANS_MAX - 1) * width_s

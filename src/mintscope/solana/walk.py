@@ -364,7 +364,7 @@ class Walk:
         return self._window.task(self._window.lowest_slot).done()
 
     def _drop_proven(self) -> None:
-        """Drop requests for the slots between the newest delivered block and its child, if received.
+        """Drop requests for slots between the newest delivered block and its child, if received.
 
         A block names its parent, so these slots have no block.
         """
