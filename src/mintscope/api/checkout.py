@@ -1,4 +1,4 @@
-"""Opens the checkout of this process, which counts the outcomes of payments for the metrics."""
+"""Opens the part that takes credits and payments, and counts the outcomes of payments."""
 
 import structlog
 

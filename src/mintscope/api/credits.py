@@ -401,10 +401,10 @@ class CreditRoutes:
         return wire.success(request, purchase, at=self.clock.now(), status=201)
 
     async def _handed_out(self, settled: Settled, caller: Caller) -> wire.Purchase:
-        """Return the response for *settled*: the credits bought, with their credit token or user.
+        """Return the response to a purchase of credits, with their credit token or the user's id.
 
-        Raises MissingToken if *caller* has not presented the credential of the paid account;
-        Contradiction if the payment did not buy credits; and the errors of `Gate.filled`.
+        Raises MissingToken if the credits went to an account whose credential *caller* has not
+        sent; Contradiction if the payment did not buy credits; and the errors of `Gate.filled`.
         """
         purchase = settled.payment.purchase
         paid = settled.payment.paid

@@ -171,7 +171,7 @@ class EventStream:
         return self._outlet.is_behind()
 
     async def wait_gone(self) -> None:
-        """Wait until the client has left or the body has ended; then mark the stream as closed."""
+        """Wait until the client has left or the body has ended; then set `is_open` to False."""
         await self._outlet.wait_gone()
         self.is_open = False
 
@@ -205,13 +205,14 @@ Renew = Callable[[], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamBounds:
-    """The limits of streams, including the time for a client to read its data.
+    """The limits of event streams.
 
-    streams_max               the largest number of streams of this process
-    streams_per_account_max   the largest number for a credit account, or a client address on pages
-    mints_max                 the largest number of tokens of one stream
-    behind_s_max              a stream ends if its client stays behind for more seconds than this
-    stale_after_s             all streams end if the data is more seconds old than this
+    streams_max               the most streams that this process serves at the same time
+    streams_per_account_max   the most streams of one credit account or, on pages, of one client
+                              address
+    mints_max                 the most tokens of one stream
+    behind_s_max              a stream ends if its client does not read sent data for more seconds
+    stale_after_s             all streams end if the data of the service is older, in seconds
     """
 
     streams_max: int = 1_000
@@ -371,7 +372,10 @@ class Streams:
             )
 
     def _renew(self, stream: EventStream, now_s: float) -> None:
-        """Start the next minute of *stream*; skip minutes in which this process was suspended."""
+        """Start to pay for the next minute of *stream*.
+
+        Minutes that passed while this process was suspended are not paid.
+        """
         renewal = asyncio.ensure_future(self._renewed(stream, self._renewals[stream]))
         self._renewing[stream] = renewal
         # A late renewal shortens the next minute, so that the delays do not add up.

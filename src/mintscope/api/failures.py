@@ -116,7 +116,7 @@ class ErrorFormat(NamedTuple):
     hides_code: bool = False
 
     def write(self, error: errors.ServiceError, *, at: UnixMs, request_id: bytes) -> bytes:
-        """Return the body of *error*."""
+        """Return the body of a failed response: *error* as JSON in this format."""
         return msgspec.json.encode(self.body(error, at, request_id))
 
 

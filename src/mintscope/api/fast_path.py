@@ -107,9 +107,10 @@ class TokenFastPath:
         return True
 
     def _caller(self, head: Head) -> Remembered | None:
-        """Return the account of the credit token in *head*, if the account is cached.
+        """Return the cached account of the credit token in *head*; None if it is not cached.
 
-        Returns None otherwise, and if any header is in UNUSUAL or repeated.
+        Returns None, too, if a header is repeated, or needs more work than the fast path does
+        (UNUSUAL).
         """
         if head.is_repetitive() or not UNUSUAL.isdisjoint(head.by_name):
             return None
@@ -137,7 +138,7 @@ class TokenFastPath:
 
 
 class _Debit:
-    """A pending debit that answers its request when it succeeds."""
+    """The debit of one request on the fast path; when it is stored, the request is answered."""
 
     __slots__ = ("_fast_path", "_is_reported", "_report", "_request", "_root", "_verdict")
 
@@ -173,7 +174,7 @@ class _Debit:
             raise
 
     def set_exception(self, _why: Exception) -> None:
-        """Let `V1.get_token` report the error; nothing was charged."""
+        """Fall back to `V1.get_token`, which reports the error; no credit was taken."""
         self._fall_back()
 
     def _fall_back(self) -> None:

@@ -70,7 +70,7 @@ ONLY_CREDIT_TOKENS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class KeyRing:
-    """The API keys, and the credit accounts of their users."""
+    """Finds an API key, and the credit account of its user."""
 
     keys: ApiKeys
     credits: AccountCredits
@@ -173,11 +173,11 @@ class Gate:
         return None if caller.account is None else await self._ledger.root(caller.account)
 
     def address(self, request: Request) -> str:
-        """Return the client's address in the form used by limits and budgets."""
+        """Return the client's IP address in the form in which limits and budgets count it."""
         return self._addresses.key(request.scope)
 
     async def give_back(self, request: Request) -> None:
-        """Undo the count, for the client's address, of the 402 that preceded a paid request."""
+        """Remove a paid request's first, unpaid attempt from the rate limit of its client."""
         await self._address_limit.give_back(request)
 
     async def balance(self, caller: Caller) -> int:
@@ -273,10 +273,10 @@ class KeptAnswers:
         return Delivered(report, kept.credit_count)
 
     async def found_or(self, name: str | None, work: Work) -> Delivered:
-        """Return the cached answer that was bought as *name*, or the result of *work*.
+        """Return the answer that was cached as *name* at its purchase, or the result of *work*.
 
-        An answer that was read again can be cached longer than its name is stored, so it is not
-        returned.
+        An answer that was cached after the purchase is not returned, because the cache may keep it
+        longer than the store keeps *name*.
         """
         kept = None if name is None else self.find(name, is_bought=True)
         return kept or await work()

@@ -1,4 +1,4 @@
-"""GET /v1/tokens, and the metadata and icon of one token."""
+"""GET /v1/tokens, and the routes of the metadata and the icon of a token."""
 
 import asyncio
 from collections.abc import Callable, Sequence

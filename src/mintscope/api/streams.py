@@ -107,7 +107,7 @@ class PaidMinutes:
         self._retry_ms: int | None = RETRY_MS  # sent with the first event only
 
     def begin(self, stream: EventStream) -> None:
-        """Begin a period of *stream*, and send the event `minute` for the paid minute."""
+        """Start a paid period of *stream*, and send the event `minute` with the credits taken."""
         assert self._paid is not None
         stream.begin_period()  # writes nothing, so `minute` precedes the first report
         minute = MinuteEvent(
@@ -138,7 +138,7 @@ class PaidMinutes:
         self.begin(stream)
 
     def note_reported(self) -> None:
-        """Record that the current minute stays paid, for example after its first report."""
+        """Record, once, that the current minute stays paid because the client received a report."""
         if self._paid is not None and not self._is_noted:
             self._is_noted = True
             self._note_sent(self._paid)

@@ -338,9 +338,9 @@ def how_to_pay_demo(origin: str) -> HowToPay:
 
 
 def demo_refusal(header: str) -> str:
-    """Return PAYMENT-RESPONSE for a demo payment; only the form of the payment is checked.
+    """Return the PAYMENT-RESPONSE header for a demo payment: a refusal, because none is real.
 
-    Raises InvalidPayment for an invalid form, as on every paid route.
+    Raises InvalidPayment if the payment *header* is malformed, as on every paid route.
     """
     decode_payment(header)
     return encode_refused(TERMS, reason=RefusalReason.DEMO, signature="")

@@ -77,9 +77,12 @@ mint_of: Final = lru_cache(maxsize=10_000)(parse_mint)  # a few mints are reques
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Freshness:
-    """Data older than *degraded_after_s* is marked; data older than *stale_after_s* is not sold.
+    """Decides by the age of data whether a report is sold, and how it is marked.
 
-    idle_after_s   a token is marked as idle if the data is new, but its price is older than this
+    degraded_after_s   older data is marked as degraded
+    stale_after_s      older data is not sold
+    idle_after_s       a token is marked as idle if the data is new, but its price is older than
+                       this
     """
 
     degraded_after_s: float = DEGRADED_AFTER_S
@@ -95,7 +98,7 @@ class Freshness:
             )
 
     def allows(self, report: ReadReport) -> bool:
-        """Return whether *report* is fresh enough to be sold."""
+        """Return whether *report* may be sold: it is at most `stale_after_s` seconds old."""
         return report.age_ms <= self.stale_after_s * 1000
 
     def is_idle(self, report: ReadReport) -> bool:
@@ -129,7 +132,7 @@ class Freshness:
 
 @lru_cache(maxsize=10_000)  # a few mints are requested again and again
 def order_of(mint: Mint) -> Order:
-    """Return the order for the report of *mint*."""
+    """Return the order, which names what is for sale, for the report of *mint*."""
     return report_order(report_resource(mint))
 
 

@@ -395,7 +395,7 @@ def success(
 
 
 def success_with_body(data: bytes, *, at: UnixMs, request_id: bytes) -> bytes:
-    """Return the envelope around *data*, which is already JSON."""
+    """Return the body of a successful response; *data* is the JSON of its field `data`."""
     return b'{"success":true,"data":%b,"meta":{"timestamp":"%b","requestId":"%b"}}' % (
         data,
         timestamp(at).encode(),
@@ -518,7 +518,7 @@ def _fields(request: Request) -> list[tuple[str, str]]:
 def _names(
     shape: type[msgspec.Struct],
 ) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
-    """Return the names of all fields, of the lists, and of the lists that may be empty."""
+    """Return the names of the fields of *shape*: all, lists, and lists that may be empty."""
     properties = msgspec.json.schema(shape)["$defs"][shape.__name__]["properties"]
     lists = [name for name, field in properties.items() if field.get("type") == "array"]
     optional = [name for name in lists if properties[name].get("default") == []]
@@ -539,7 +539,10 @@ def _range(field: Mapping[str, object]) -> str | None:
 def _flaw_text(
     problem: str, values: Mapping[str, str | list[str]], shape: type[msgspec.Struct]
 ) -> str:
-    """Return the message for *problem* with one of *values*: `limit: expected ...`."""
+    """Return the error text for a faulty query, like `limit: expected ...; was '0'`.
+
+    problem   msgspec's message about *values*, the query fields, as they were converted to *shape*
+    """
     # msgspec's messages look like this: Expected `int`, got `str` - at `$.limit`
     what, at, where = problem.partition(" - at `$.")
     if not at:

@@ -127,7 +127,7 @@ def _named(query: msgspec.Struct) -> str:
 
 
 def _asked(query: msgspec.Struct) -> str:
-    """Return *query* as the text of a URL query, without values that are defaults."""
+    """Return *query* in the form of a URL, such as `limit=5`, without fields that have defaults."""
     # With and without a default in its query, a resource is the same: one quote, one cached page.
     return urlencode(
         [
@@ -231,7 +231,7 @@ UNPAID: Final = "Payment required"
 
 
 class ResourceServer:
-    """Sells answers and credits through the checkout; raises each refusal as a ServiceError."""
+    """Sells answers and credits to HTTP requests; raises a ServiceError for each refusal."""
 
     def __init__(
         self,
@@ -292,11 +292,12 @@ class ResourceServer:
     async def expect_credits(
         self, request: Request, caller: Caller, order: Order, credit_count: int
     ) -> None:
-        """Raise CheckoutRefused if the balance, or the rest of the cap, is below *credit_count*.
+        """Raise CheckoutRefused if *caller* cannot spend *credit_count* credits.
 
-        CheckoutRefused is not raised if the answer was bought earlier with the Idempotency-Key of
-        *request*.  Raises the errors of `Gate.payer` and `SignIns.authorize`, too.  If the cost of
-        some work becomes known step by step, call this before each step.
+        The reason is the balance, or the number of credits that the API key may still spend in this
+        month.  CheckoutRefused is not raised if the answer was bought earlier with the
+        Idempotency-Key of *request*.  Raises the errors of `Gate.payer` and `SignIns.authorize`,
+        too.  If the cost of some work becomes known step by step, call this before each step.
         """
         if _signs_in(request, caller):
             charge = await self._sign_ins.authorize(request, order)
@@ -575,9 +576,10 @@ def _presented(request: Request) -> Presented:
 
 
 def _redelivery_key(request: Request, presented: Presented) -> str | None:
-    """Return the client's Idempotency-Key or payment identifier as its redelivery key, or None.
+    """Return the key by which the client can fetch a paid answer again; None if it sent none.
 
-    Raises BadRequest if both are present and differ, and for an invalid Idempotency-Key.
+    The key is the Idempotency-Key or the payment identifier.  Raises BadRequest if both are present
+    and differ, and for an invalid Idempotency-Key.
     """
     key = idempotency_key(request)
     if key is None or presented.identifier is None:

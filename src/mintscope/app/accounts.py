@@ -81,7 +81,7 @@ TRIMMED_AT_ONCE: Final = 100  # alerts per transaction, which takes about 10 ms
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class AccountMaintenance:
-    """Maintains accounts: stores, adds up and deletes rows at intervals."""
+    """Maintains accounts: stores last uses of API keys, adds up days, and deletes old rows."""
 
     keys: ApiKeys
     signups: Signups
@@ -145,7 +145,10 @@ class AccountMaintenance:
                 last = await self._trim(last)
 
     async def _forget(self, now: UnixMs) -> None:
-        """Delete old rows in up to FORGETS_MAX short transactions, because debits wait for each."""
+        """Delete expired rows, in at most FORGETS_MAX short transactions.
+
+        Each transaction is short because the debits of requests have to wait for it.
+        """
         before = UnixMs(now - KEEP_MS)
         # Today is one of the days that are kept.
         first_day = now // DAY_MS - self.usage_kept_days + 1

@@ -229,7 +229,7 @@ async def _accounts(  # noqa: PLR0913, PLR0917 - one argument for each part
     clock: Clock,
     symbols: ReadSymbols,
 ) -> AsyncIterator[tuple[Accounts, list[Check]]]:
-    """Maintain accounts and evaluate alerts during the block; yield the services and the checks."""
+    """Maintain accounts and evaluate alerts during the block; yield their services and checks."""
     async with (
         open_accounts(
             config,
@@ -248,7 +248,7 @@ async def _accounts(  # noqa: PLR0913, PLR0917 - one argument for each part
 
 
 def _is_ours(key: str) -> bool:
-    """Return False for settings of geyser and backup, which no api process uses; otherwise True."""
+    """Return whether an api process uses the setting *key*: not those of geyser and backups."""
     return not key.startswith(("geyser.", "backup."))
 
 
@@ -330,11 +330,12 @@ def _checks(  # noqa: PLR0913, PLR0917 - one argument for each part
 
 
 def gap_check(reader: SqlLogReader, pace: Callable[[], Pace | None]) -> Check:
-    """Return the check that no slot of the last day is missing; if it fails, data is still served.
+    """Return the check that the log has every slot of the last 24 hours.
 
-    If the market is read from files, the check passes.
+    If it fails, data is still served.  If the chain is read from files, the check passes.
 
-    pace   returns the pace of the chain; while the pace is unknown, any open gap fails the check
+    pace   returns the measured duration of slots; if it returns None, a missing slot of any age
+           fails the check
     """
 
     async def expect_no_gap() -> None:

@@ -158,7 +158,10 @@ def make_watcher(
     clock: Clock,
     symbols: ReadSymbols,
 ) -> AlertEvaluator:
-    """Return the evaluator of alerts; *symbols* looks up the symbols of tokens."""
+    """Return the evaluator that compares alerts with each event of the log and stores firings.
+
+    symbols   reads the symbols of tokens
+    """
     return AlertEvaluator(
         reader=reader,
         writer=AlertWriter(

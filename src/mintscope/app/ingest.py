@@ -52,15 +52,14 @@ APPLIED: Final[Mapping[str, Apply]] = {"log.level": lambda config: set_level(con
 async def run_ingest(
     config: Config, progress: Progress, *, is_new: bool, reread: Reread
 ) -> int | None:
-    """Store the market of the chain until its source ends or a signal arrives.
+    """Follow the chain, and store its swaps and prices, until the source ends or a signal arrives.
 
     Return the number of the signal; None if the source has ended.
 
-    progress  called with (done, total), in slots, or in bytes of block files
-    is_new    whether to accept an emptied store, or a store of another installation
-    reread    reads the configuration again on SIGHUP
-    Raises    FolderInUse, FolderOpen, UnusableStore, errors of the source that need an operator,
-              and OSError if it cannot listen on the port of the metrics
+    progress  called with (done, total), in slots, or in bytes of block files is_new    whether to
+    accept an emptied store, or a store of another installation reread    reads the configuration
+    again on SIGHUP Raises    FolderInUse, FolderOpen, UnusableStore, errors of the source that need
+    an operator, and OSError if it cannot listen on the port of the metrics
     """
     clock = SystemClock()
     with held(config, "ingest"), maintenance.serving_metrics(config.metrics, "ingest"):
@@ -97,7 +96,7 @@ async def _run(config: Config, progress: Progress, clock: Clock, *, is_new: bool
 
 
 async def _run_once(config: Config, progress: Progress, clock: Clock) -> None:
-    """Wait for the write lock, and run ingest while this process holds the lock."""
+    """Run ingest while this process holds the write lock, for which it waits first."""
     own = engine_of(config).write_lock()
     async with own.held():
         working = asyncio.create_task(_ingest(config, progress, clock, own.epoch))
@@ -162,7 +161,10 @@ def has_two(config: Config) -> bool:
 
 
 def _first_mints(config: Config) -> list[Mint]:
-    """Return the mints that a new installation tracks; with sales, also the payment token."""
+    """Return the mints that a new installation tracks: those of the configuration.
+
+    If payments are taken, the payment token is among them, because its price is needed.
+    """
     payments = config.payments
     sold_for = [payments.asset] if payments.enabled else []
     return [*dict.fromkeys(map(Mint, [WSOL, *sold_for, *config.market.mints]))]
@@ -203,7 +205,7 @@ def _floor(market: MarketConfig) -> Floor | None:
 async def _source(
     config: Config, clock: Clock, progress: Progress, meter: FinalityMeter
 ) -> AsyncIterator[tuple[Source, list[Check]]]:
-    """Open the source of blocks; yield the source and its checks."""
+    """Open the configured source of blocks; yield it with the health checks of it."""
     chain = config.chain
     if chain.source == "files":
         yield FileSource(chain.files, progress=progress), []

@@ -152,7 +152,7 @@ async def watching(
 
 
 def machine_checks(config: Config) -> list[Check]:
-    """Return the checks of this machine, and begin to export its metrics."""
+    """Return the checks of disk, memory and write-ahead logs; export their metrics from now on."""
     watch = config.watch
     machine = Machine(
         config.data_dir,

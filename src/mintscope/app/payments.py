@@ -92,7 +92,10 @@ def known_terms(payments: PaymentsConfig, fee_payer: Keypair) -> Sequence[Terms]
 
 
 def accepted_terms(payments: PaymentsConfig, known: Sequence[Terms]) -> Sequence[Terms]:
-    """Return the *known* terms that are offered to clients.  Raises CannotSell."""
+    """Return the payment terms that are offered: the first, and USDC if `also_usdc` is set.
+
+    Raises CannotSell if `also_usdc` is set, but the first token already is USDC.
+    """
     if payments.also_usdc and len(known) == 1:
         raise CannotSell(
             "payments.also_usdc: expected a payment token other than USDC; payments.asset is USDC:"
@@ -172,7 +175,10 @@ PRICE_S_MAX: Final = 1.0  # how long a payment waits for the price of its token
 def worth_by_prices_of(
     tokens: Sequence[AcceptedToken], *, patience_s: float = PRICE_S_MAX
 ) -> Callable[[Mint, int], Awaitable[int | None]]:
-    """Return a function for `Facilitator.worth`: the value of atoms in micro-USD, None if unknown.
+    """Return a function that values an amount of one of *tokens* by its current price.
+
+    The function takes a mint and an amount in its smallest unit, and returns micro-USD; None if the
+    price or the mint is unknown.
 
     patience_s   the longest wait for a new price, in seconds; then the last price is used, unless
                  it is too old
@@ -370,7 +376,7 @@ class Sales:
             raise ServiceUnavailable("the chain's node does not answer") from trouble
 
     def merchant(self, origin: str) -> Merchant:
-        """Return the merchant for the API; *origin* is the address to which clients connect."""
+        """Return the part of the API that sells; *origin* is the public URL of the service."""
         return Merchant(
             facilitator=self.facilitator,
             payment_tokens=self.payment_tokens,
@@ -452,7 +458,7 @@ async def open_sales(  # noqa: PLR0913 - one argument for each part
 
 
 def budget_of(payments: PaymentsConfig) -> Budget:
-    """Return the limits of failures and fees in any hour, and of payments in flight."""
+    """Return the most failures and fees in an hour, and the most payments in flight."""
     return Budget(
         failures=payments.failures_per_hour_max,
         in_flight_new_payer=payments.in_flight_per_new_payer_max,
@@ -561,10 +567,10 @@ def payment_endpoint(chain: ChainConfig) -> Endpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainAnswers:
-    """The state of signatures on chain.
+    """The states of payment transactions on chain.
 
-    seen       the state by signature; empty if it is unknown
-    why_not    the reason why the state is unknown, else ""
+    seen       the state of each transaction, by signature; empty if the states are unknown
+    why_not    the reason why the states are unknown, else ""
     """
 
     seen: Mapping[Signature, Seen] = field(default_factory=dict)
@@ -574,10 +580,11 @@ class ChainAnswers:
 async def ask_chain(
     config: Config, money: Money, clock: Clock, signatures: Sequence[Signature], *, has_row: bool
 ) -> ChainAnswers:
-    """Return the state on chain of *signatures*, of which there are at most FOUND_MAX.
+    """Return the states on chain of the payments *signatures*, at most FOUND_MAX.
 
-    has_row    whether the store has the payments; if False and the first signature has landed, its
-               purchase is read from the chain, and the states of the others are left out
+    has_row   whether the store has these payments; if False and the first transaction is on chain,
+              only its state is returned, with the name of its purchase, which is read from the
+              chain
     """
     if not signatures:
         return ChainAnswers()

@@ -1,4 +1,4 @@
-"""Opens the nodes of the chain for blocks, backfills, gaps, facts and holders; measures a node."""
+"""Connects to Solana nodes, to read blocks, backfills, missing slots, mint facts and holders."""
 
 import asyncio
 from collections import deque
@@ -296,7 +296,7 @@ def left_out(missing: int) -> str:
 
 
 def of_the_second_node(config: Config) -> Config:
-    """Return *config* with the second node in place of the first; without a second, *config*."""
+    """Return *config* with the URL of the second node, if there is one, in place of the first."""
     chain = config.chain
     if chain.second_rpc_url is None:
         return config
@@ -307,7 +307,10 @@ def of_the_second_node(config: Config) -> Config:
 
 @asynccontextmanager
 async def gap_mending(config: Config, market: Market, clock: Clock) -> AsyncIterator[GapMending]:
-    """Yield the `GapMending`; it uses the second node if configured, else the first."""
+    """Yield the `GapMending`, which reads missing slots again from a node.
+
+    It reads from the second node if one is configured, else from the first.
+    """
     chain = config.chain
     calls = DailyCalls(market.gap_mends, clock, chain.gap_calls_per_day)
     pace = chain.history_calls_per_s
@@ -342,7 +345,7 @@ async def backfill_queue(
 
 
 class _BackfillSource:
-    """Surveys and reads requested backfills; implements BackfillSource."""
+    """Reads the swaps of a token from before it was tracked, and first estimates the work."""
 
     def __init__(self, market: Market, reading: BackfillReading) -> None:
         self._market = market

@@ -1,4 +1,4 @@
-"""The gRPC stream of `chain.source = "geyser"`; this module needs the extra `geyser`."""
+"""Reads blocks from gRPC servers, for `chain.source = "geyser"`; needs the extra `geyser`."""
 
 from collections.abc import AsyncIterator
 from itertools import cycle
@@ -31,7 +31,7 @@ def stream_of(  # noqa: PLR0913 - one argument for each part
     meter: FinalityMeter,
     watch: StreamWatch,
 ) -> GeyserSource:
-    """Return the source that reads the configured servers.
+    """Return the source of blocks that reads the configured gRPC servers.
 
     The source requests transactions that contain a token program, because every program that
     exchanges tokens calls one, and transactions of order books that fill orders without such a
@@ -65,7 +65,7 @@ def endpoints(geyser: GeyserConfig) -> list[GeyserEndpoint]:
 
 
 async def versions(geyser: GeyserConfig) -> AsyncIterator[tuple[str, str | None, str]]:
-    """Yield the host of each server, its version or None, and the error or "".
+    """Yield the host of each gRPC server, its version or None, and the error or "".
 
     If the server responds, the version is a text and the error is "".  Raises OSError if the file
     of certificates cannot be read.

@@ -302,7 +302,10 @@ def _format_at(router: Router[Route], path: str) -> ErrorFormat:
 def _fast_path(
     v1: V1, ledger: CreditLedger, limits: Limits, public_limit: Limit
 ) -> TokenFastPath | None:
-    """Return the fast path; None if *ledger* or the limiter cannot answer at once."""
+    """Return the fast path for token reports; None if it could not answer without waiting.
+
+    That is the case if *ledger* or the limiter needs another process, such as PostgreSQL.
+    """
     limiter = limits.limiter(public_limit)
     if not isinstance(ledger, InstantLedger) or not isinstance(limiter, MovingWindow):
         return None

@@ -1,4 +1,4 @@
-"""Every group of pages, in one file; CONTRIBUTING.md explains how to add one."""
+"""Assembles all groups of web pages; CONTRIBUTING.md explains how to add a group."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

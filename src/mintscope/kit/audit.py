@@ -55,9 +55,9 @@ HOURS_KEPT: Final = 31 * 24
 
 
 class HourSeries(StrEnum):
-    """Series of a value per hour: sums, except LAG_MS (a maximum) and FUND (the last value).
+    """Values that are stored for each hour: sums, except LAG_MS (maximum) and FUND (last value).
 
-    Requests have series of their own, see `requests_of`.
+    Requests are counted in series of their own, one for each status and surface: see `requests_of`.
     """
 
     PAID = "paid"  # payments, counted in the hour in which their purchase was issued

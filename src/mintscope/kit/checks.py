@@ -20,7 +20,7 @@ OK: Final = "ok"
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A check: *probe* returns if it passes, or raises ServiceUnavailable with the reason."""
+    """A health check: *probe* returns if it passes, else it raises ServiceUnavailable."""
 
     name: str
     probe: Callable[[], Awaitable[None]]

@@ -47,7 +47,7 @@ class StandIn(Generic[P, R]):
 
 
 def _make_all() -> None:
-    """Compile all functions, and replace their stand-ins in all modules of mintscope."""
+    """Compile all functions that have a stand-in, and put them in place of their stand-ins."""
     with _LOADING:
         while _waiting:
             _waiting[-1].make()  # if this fails, the next call tries again

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 
 class FairQueue:
-    """Continues waiting tasks in order of arrival, one in each iteration of the event loop."""
+    """Resumes the tasks that wait, one in each iteration of the event loop, in order of arrival."""
 
     def __init__(self) -> None:
         self._waiting: deque[Callable[[], bool]] = deque()

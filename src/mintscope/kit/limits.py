@@ -187,7 +187,10 @@ class MovingWindow:
         return self._clock.monotonic_s() - admitted[-1] < self.limit.window_s
 
     def _admitted(self, key: LimitKey, now: float) -> "array[float]":
-        """Return the list of the times at which requests of *key* were admitted, oldest first."""
+        """Return the list of the times at which requests of *key* were admitted, oldest first.
+
+        The list is the stored one: a time that the caller adds is counted.
+        """
         admitted = self._young.get(key)
         if admitted is None:
             if (

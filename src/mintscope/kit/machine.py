@@ -1,4 +1,4 @@
-"""The machine of a process: free disk and memory, the public certificate, and glibc's memory.
+"""Checks of disk, memory and the public certificate, and the return of free memory to the system.
 
 glibc does not return freed memory to the system if it lies below memory in use: after 1,900
 connections with a body each, glibc kept 90 MB.
@@ -61,7 +61,7 @@ class Machine:
             )
 
     async def expect_memory(self) -> None:
-        """Raise ServiceUnavailable if too small a share of memory is free."""
+        """Raise ServiceUnavailable if the free share of memory is less than `memory_share_min`."""
         share = memory_free_share()
         if share is not None and share < self.memory_share_min:
             raise ServiceUnavailable(
@@ -163,7 +163,7 @@ class PublicAddress:
         self._trouble: str | None = None
 
     async def run(self) -> None:
-        """Send a request every EVERY_S seconds until cancelled."""
+        """Check the public address every EVERY_S seconds until cancelled."""
         while True:
             await self.look()
             await asyncio.sleep(EVERY_S)

@@ -294,7 +294,10 @@ STOP_POLL_S: Final = 0.05
 
 
 class RequestTally(Collector):
-    """Counts responses in plain numbers, because a Prometheus histogram takes 2 us a request."""
+    """Counts HTTP responses by route, status and duration, faster than a Prometheus histogram.
+
+    A Prometheus histogram takes 2 us a response.
+    """
 
     BOUNDS_S: ClassVar = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 

@@ -66,7 +66,7 @@ class Adverts:
         return self._whole_by_route.get((method, path))
 
     def find(self, method: str, path: str) -> Advert | None:
-        """Return the short advert of a route, for a header; None if the route is not payable."""
+        """Return the short advert of a route, for the 402 header; None if it sells nothing."""
         return self._by_route.get((method, path))
 
 
@@ -197,7 +197,11 @@ def _is_required(fields: Sequence[Mapping[str, Any]], name: str) -> bool:
 
 @cache
 def _output_of(types: tuple[Any, ...], depth: int, *, is_enveloped: bool) -> tuple[Any, Schema]:
-    """Return an example response of *types* (data and meta), and its schema to *depth*."""
+    """Return an example response whose data and metadata have *types*, and its JSON schema.
+
+    depth          the levels of nested objects in the schema of the data
+    is_enveloped   whether the response has the fields `success`, `data` and `meta`
+    """
     (data, meta), components = schemas_of(types)
     examples = Examples(components)
     example = examples.of(data)

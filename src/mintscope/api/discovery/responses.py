@@ -1,4 +1,4 @@
-"""Answers, schemas and remedies in the OpenAPI document.
+"""Responses, schemas and remedies in the OpenAPI document.
 
 The remedy for each refusal is the same as in docs/api.md.
 """
@@ -281,7 +281,7 @@ def success_of(
 
 
 def _event_of(shape: Schema, examples: Examples) -> dict[str, str]:
-    """Return an example of the first event that a stream sends."""
+    """Return an example of the first kind of event in *shape*, the schema of a stream's events."""
     name, data = next(iter(shape["properties"].items()))
     return {"event": name, "data": msgspec.json.encode(examples.of(data)).decode()}
 

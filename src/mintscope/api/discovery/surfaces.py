@@ -204,7 +204,7 @@ def write_ai_catalog(identity: Identity, paths: Collection[str]) -> bytes:
 
 
 def write_skills(identity: Identity, skill: bytes, path: str) -> bytes:
-    """Return the index of skills, with the one skill *skill*, served at *path*."""
+    """Return the JSON index of agent skills, whose only entry is *skill* (Markdown) at *path*."""
     head = skill.decode().split("---\n")[1]
     described = dict(line.split(": ", 1) for line in head.strip().splitlines())
     listed = {
@@ -292,11 +292,11 @@ class Surface:
 
 
 class Surfaces:
-    """All documents of one service for discovery.
+    """The documents by which programs discover the service, such as /llms.txt and /openapi.json.
 
-    operations    the operations to describe
-    other         paths that are served in addition to these documents, such as that of MCP
-    merchant      sells the operations; None if nothing is for sale
+    operations   the operations to describe
+    other        paths that are served in addition to these documents, such as that of MCP
+    merchant     sells the operations; None if nothing is for sale
     """
 
     def __init__(  # noqa: PLR0913 - one argument for each fact

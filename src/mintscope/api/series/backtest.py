@@ -139,7 +139,7 @@ class FiringLine(Wire):
 
     @classmethod
     def of(cls, firing: Firing) -> "FiringLine":
-        """Return *firing* in its wire form."""
+        """Return *firing* as a line of the response."""
         returns = ReturnsOf(**firing.returns)
         return cls(firing.time, firing.price, returns, firing.best, firing.worst)
 
@@ -159,9 +159,9 @@ class HorizonLine(Wire):
 
     @classmethod
     def of(cls, name: str, found: ReturnsAfter, chance: ReturnsAfter) -> "HorizonLine":
-        """Return the line of the horizon *name*.
+        """Return the line about the returns after the time span *name*.
 
-        found, chance   the returns after firings, and the returns after all checks
+        found, chance   the returns after firings, and the returns after all checks of the condition
         """
         return cls(name, *found, *chance)
 
@@ -221,7 +221,7 @@ class TokenFiringLine(FiringLine):
 
     @classmethod
     def of_token(cls, mint: Mint, firing: Firing) -> "TokenFiringLine":
-        """Return *firing* of *mint* in its wire form."""
+        """Return *firing* of *mint* as a line of the response."""
         returns = ReturnsOf(**firing.returns)
         return cls(firing.time, firing.price, returns, firing.best, firing.worst, mint)
 
@@ -447,10 +447,11 @@ def checked_condition(query: BacktestQuery) -> Condition:
 def _asked_candles(
     query: BacktestQuery, condition: Condition, frames: Sequence[AnyFrame], last: int
 ) -> Iterable[AskedCandles]:
-    """Return the candles to read for *frames*.
+    """Return the ranges of stored candles that a backtest of *condition* needs.
 
-    The candles reach at least a day beyond *last*, the time of the last check, because the returns
-    are computed from them.
+    frames   the timeframes of the candles that *condition* names
+    last     the time of the last check of *condition*; the candles reach at least a day beyond it,
+             because returns are computed from them
 
     A frame that is not stored is computed from candles of a narrower timeframe, which is read once.
     These are read up to the end of a wide candle, so that the newest wide candle is complete unless

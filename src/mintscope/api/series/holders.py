@@ -59,7 +59,7 @@ class HolderPage(Wire):
 
 @dataclass(frozen=True, slots=True)
 class HolderRoutes:
-    """The route of holders; *holders* reads them from the node."""
+    """The route of the largest holders of a token; *holders* reads them from the node."""
 
     shop: SeriesShop
     holders: HolderReader

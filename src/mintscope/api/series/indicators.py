@@ -130,7 +130,7 @@ class IndicatorRoutes:
 
 
 class _Read(NamedTuple):
-    """Candles, the tip of the log that was read, and the stored waypoints of indicators."""
+    """The candles of a mint, the waypoints to start from, and the newest slot of the log then."""
 
     tip: LogTip
     series: Series
@@ -177,7 +177,7 @@ def _wanted(names: Sequence[str], unit: PriceUnit) -> Indicators:
 
 
 def _filled_page(mint: Mint, wanted: Indicators, within: Range, found: _Read) -> wire.IndicatorPage:
-    """Return a page of points in which spans without a price also have a candle."""
+    """Return a page of indicator values with a candle in every span, even one without swaps."""
     series = _since_the_first_price(found.series)
     now = found.tip.time or UnixS(0)
     # Averages begin before the page, so the range is extended to candles before `within.since`.
@@ -215,7 +215,7 @@ def _since_the_first_price(series: Series) -> Series:
 
 
 def _page(mint: Mint, wanted: Indicators, within: Range, found: _Read) -> wire.IndicatorPage:
-    """Return the page of *found*, beginning with the first candle whose values are exact."""
+    """Return a page of indicator values, beginning with the first candle whose values are exact."""
     series = found.series
     page = page_of(series, within, found.tip.time or UnixS(0))
     start: Start | None = FROM_THE_FIRST

@@ -439,7 +439,7 @@ class TraderRoutes:
 
 
 def trader_page(mint: Mint, logged: LoggedSwaps, limit: int) -> TraderPage:
-    """Return the page of the traders in *logged*, with at most *limit* of the largest."""
+    """Return the response about the traders of *mint*; it lists at most *limit* of the largest."""
     swaps = logged.swaps
     now = logged.tip.time or UnixS(0)
     details = (one.swap.detail for one in swaps if one.swap.detail is not None)

@@ -188,9 +188,10 @@ class PriceRoutes:
     async def _read_prices(
         self, request: Request, caller: Caller, pairs: Sequence[tuple[Mint, UnixS]]
     ) -> Delivered:
-        """Return a line for each of *pairs*, with their cost in credits.
+        """Return the price of each mint at its time, for each of *pairs*, and the cost in credits.
 
-        Nothing is read for a client without credits.
+        The cost is one credit if any price is known, else nothing.  If the client has no credit, an
+        error is raised before any price is read.
         """
         await self.v1.resource_server.expect_credits(request, caller, PRICES_ORDER, 1)
         tip = await self.reader.tip()
@@ -455,7 +456,10 @@ def profile_of(candles: Sequence[SeriesCandle], bin_count: int) -> VolumeProfile
 
 
 def _table(candles: Sequence[SeriesCandle], ended: UnixS, form: TableFormat) -> bytes:
-    """Return *candles* as a table of *form*; a candle that begins after *ended* is open."""
+    """Return *candles* as a file of the format *form*, such as CSV.
+
+    ended   candles that begin after this time are marked as open
+    """
     return written(table_of(candles, ended), form)
 
 
@@ -555,7 +559,7 @@ def wire_page(  # noqa: PLR0913 - one argument for each part
     unit: PriceUnit = "usd",
     of: str = "",
 ) -> CandlePage:
-    """Return *page* in its wire form, as of *tip*.
+    """Return the response for a page of candles of *mint*, read when the log ended at *tip*.
 
     unit   the unit of the prices
     of     the pool of the candles; "" for all pools together

@@ -65,9 +65,10 @@ class _Window(NamedTuple):
 
 
 class NewestCandles:
-    """Reads candles; caches the newest candles of a mint until they change.
+    """Reads candles from the store, and caches the newest ones of each mint and timeframe.
 
-    The cache contains up to ROWS_MAX rows; the least recently requested candles are dropped first.
+    The cache contains up to ROWS_MAX candles; those that were requested longest ago are dropped
+    first.  If only a few cached candles have changed, only these are read again.
     """
 
     def __init__(self, reader: SeriesReader, clock: Clock) -> None:
@@ -173,7 +174,7 @@ class RecentPages:
 
 
 def made_of(tip: LogTip, page: Wire, *, is_empty: bool) -> Made:
-    """Return *page*, encoded as JSON, as of *tip*."""
+    """Return *page*, encoded as JSON, with the log's newest slot *tip* at which it was read."""
     return Made(tip, msgspec.json.encode(page), is_empty)
 
 
@@ -395,7 +396,7 @@ class SwapRoutes:
 
 
 def wire_swaps(mint: Mint, logged: LoggedSwaps) -> SwapPage:
-    """Return *logged* in its wire form."""
+    """Return the response for a page of swaps of *mint*, with a cursor if there are older ones."""
     final = Slot(-1) if logged.final is None else logged.final
     lines = [line for one in logged.swaps if (line := _line(one, is_final=one.place.slot <= final))]
     cursor = None

@@ -46,7 +46,7 @@ Number = Annotated[int, msgspec.Meta(ge=-(2**53), le=2**53)]
 
 
 class Document(msgspec.Struct, rename="camel"):
-    """A getTransaction result, a getBlock result, or a JSON-RPC answer that contains one."""
+    """A JSON file with a transaction or a block, possibly inside the answer of a JSON-RPC call."""
 
     slot: Number | None = None
     block_time: Number | None = None

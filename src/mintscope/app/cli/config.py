@@ -146,7 +146,10 @@ def toml_template() -> Iterator[str]:
 
 
 def shown(value: Any) -> str:
-    """Return *value* in TOML syntax, with secrets masked; "(unset)" for None."""
+    """Return the value of a setting as `mintscope config` prints it: TOML with masked secrets.
+
+    None is "(unset)".
+    """
     match value:
         case None:
             return "(unset)"

@@ -217,11 +217,11 @@ def _swap_price(row: Row, column: str) -> float:
 
 
 def _snapshot(swaps: Sequence[_Swap], now: UnixS) -> Floats:
-    """Return the snapshot of *swaps* as of *now*.
+    """Return the report values of *swaps* as of *now*, as a row of the engine.
 
-    Each timeframe sorts swaps by bucket, then by key, so orders differ if keys and times
-    disagree.  The engine therefore has a row for each timeframe, and a row in order of time for
-    the pressure windows.
+    In each timeframe, swaps are sorted by candle, then by key; for the pressure windows, they are
+    sorted by time.  If keys and times disagree, these orders differ, so each of them is computed in
+    an engine row of its own.
     """
     orders: list[Callable[[_Swap], Any]] = [
         *(lambda swap, width=width: (swap.time // width, swap.key) for width in kernels.WIDTHS),

@@ -232,7 +232,7 @@ class SignalsConfig(Section):
 
 
 class GeyserConfig(Section):
-    """The Yellowstone gRPC stream of chain.source "geyser"; chain.rpc_url serves missing blocks."""
+    """The gRPC servers for chain.source "geyser"; blocks that they lack come from chain.rpc_url."""
 
     urls: values.Urls = ()
     """The servers, in order of preference; https means TLS. Only hosts are ever shown."""

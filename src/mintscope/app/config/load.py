@@ -97,7 +97,7 @@ def _text(secret: SecretStr | None) -> str:
 
 
 def kept_secret(config: Config) -> Iterator[str]:
-    """Yield the key of each setting that holds a secret."""
+    """Yield the key of each setting whose value is, or contains, a secret."""
     kept = [("credits.pepper", [config.credits.pepper]), *_issued(config)]
     kept.append(("credits.roots", config.credits.roots))
     for key, texts in [*kept, ("payments.fee_payer_key", [config.payments.fee_payer_key])]:

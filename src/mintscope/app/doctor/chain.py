@@ -31,7 +31,7 @@ TOO_MANY: Final = "HTTP 429"
 
 
 def check_chain(config: Config) -> Iterator[Finding]:
-    """Check the block files, or the node and the servers of the stream."""
+    """Check the files of blocks, or the Solana node and, for "geyser", the gRPC servers."""
     if config.chain.source == "files":
         for path in config.chain.files:
             yield asyncio.run(_file(path))

@@ -132,7 +132,7 @@ class Expected:
     has_mcp: bool = True
 
     def paths(self) -> Iterator[str]:
-        """Yield the paths of TYPES that the service must have."""
+        """Yield the paths of the public documents that the service must serve."""
         for path in TYPES:
             if (path != X402 or self.has_sales) and (path != SECURITY or self.has_contact):
                 yield path
@@ -319,7 +319,11 @@ def namespace_of(host: str) -> str:
 
 
 def write_pay(origin: str, described: Mapping[str, Any]) -> str:
-    """Return PAY.md for a service whose OpenAPI document is *described*."""
+    """Return PAY.md, which describes a service to agents that pay for calls.
+
+    origin      the URL of the service
+    described   its OpenAPI document
+    """
     title = str(described["info"]["title"])
     # JSON is valid YAML.
     fields = {"name": name_of(described), "title": title, "service_url": origin}
@@ -331,7 +335,12 @@ def write_pay(origin: str, described: Mapping[str, Any]) -> str:
 def write_server(
     origin: str, described: Mapping[str, Any], namespace: str, icon: str | None
 ) -> str:
-    """Return server.json for the MCP registry; *icon* is the URL of its icon, if any."""
+    """Return server.json, which lists the service's MCP server in the MCP registry.
+
+    described   the OpenAPI document
+    namespace   the part of the name before the slash, such as `io.github.example`
+    icon        the URL of the icon; None: no icon
+    """
     document = json.loads((TEXTS / "server.json").read_bytes()) | {
         "name": f"{namespace}/{name_of(described)}",
         "title": str(described["info"]["title"]),

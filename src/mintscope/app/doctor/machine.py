@@ -147,9 +147,9 @@ def _port(key: str, host: str, port: int, path: str) -> Finding:
 
 
 def _get(host: str, port: int, path: str) -> httpx.Response | None:
-    """Return the response to a GET of *path* on this machine; None if no server answers.
+    """Return this machine's HTTP response to a GET of *path*; None if no server answers.
 
-    host   the host on which the server listens; it may stand for every address
+    host   the host on which the server listens; for 0.0.0.0 or ::, the loopback address is asked
     """
     # A server that listens on every address can be reached at the loopback address.
     reached = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - read, not bound
@@ -211,7 +211,7 @@ def _forwarded_faults(config: Config) -> dict[str, float]:
 
 
 def check_pages(config: Config) -> Iterator[Finding]:
-    """Check the origin of forms, and that passwords are not sent unencrypted over a network."""
+    """Check the address of the web pages: forms work there, and passwords are sent encrypted."""
     api = config.api
     if not config.web.enabled:
         yield ok("pages: not served; set web.enabled to serve them")
@@ -291,7 +291,10 @@ def check_signals(config: Config) -> Iterator[Finding]:
 
 
 def check_surfaces(config: Config) -> Iterator[Finding]:
-    """Check the service by the rules of API directories; yield one finding if it meets them all."""
+    """Check that the public service has the documents and answers that API catalogs require.
+
+    Yields one finding for each fault, or a single finding if there is no fault.
+    """
     origin = config.api.origin
     if origin is None:
         yield ok("surfaces: not checked; set api.origin so that directories can list the service")

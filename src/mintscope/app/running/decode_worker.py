@@ -59,7 +59,10 @@ log = structlog.get_logger()
 
 @contextmanager
 def decoding_ahead(dex: DexConfig, decode: Decode) -> Iterator[DecodeAhead]:
-    """Yield a decoder that uses a second process; *decode* is the decoder of this process."""
+    """Yield a decoder of blocks that uses a second process while several blocks wait.
+
+    decode   the decoder of this process
+    """
     ahead = DecodeAhead(decode, worker_of(dex))
     try:
         yield ahead

@@ -248,7 +248,10 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def _lines(make: Callable[[], Devchain], blocks: int | None) -> Iterator[bytes]:
-    """Make a chain, and yield the lines of *blocks* blocks; None: of all its blocks."""
+    """Yield the first *blocks* blocks of the chain that *make* returns, as lines of JSON.
+
+    blocks   None: all blocks
+    """
     chain = make()
     yield from lines(chain, blocks or len(chain.blockstore.slots))
 

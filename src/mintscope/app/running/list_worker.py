@@ -30,10 +30,10 @@ log = structlog.get_logger()
 
 
 class Order(msgspec.Struct, frozen=True):
-    """The task of the process: the place of the list, and the format of log lines.
+    """The task of this process, which stores the list of all tokens; a line of JSON on its stdin.
 
     data_dir      the folder of the installation
-    store         the address of the shared store; None: the store is in *data_dir*
+    store         the address of the shared PostgreSQL store; None: the store is in *data_dir*
     level         the minimum level of log lines
     is_json       whether log lines are JSON
     mints_min     a list with fewer mints is not stored
@@ -49,7 +49,7 @@ class Order(msgspec.Struct, frozen=True):
 
 
 async def store_apart(order: Order) -> bool:
-    """Store the list in a separate process; return whether it is stored.
+    """Store the list of all tokens from a separate process, started here; return whether it worked.
 
     A cancellation ends the process.  Raises OSError if the process cannot start.
     """

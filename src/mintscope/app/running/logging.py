@@ -169,9 +169,10 @@ class Folding:
         self._lock = threading.RLock()
 
     def __call__(self, logger: Any, method: str, line: Line) -> str:
-        """Return due lines about repeats, and *line* unless it is a repeat, as text.
+        """Return *line* as text, after the repeats that are due to be reported.
 
-        Raises DropEvent if there is no line to log.
+        *line* is left out if it repeats a line of the last minute.  Raises DropEvent if nothing is
+        left.
         """
         now_s = self._monotonic_s()
         with self._lock:

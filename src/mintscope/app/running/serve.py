@@ -198,7 +198,7 @@ class OutOfService:
         self._answered: deque[tuple[float, socket.socket]] = deque()
 
     def answer(self) -> None:
-        """Answer up to WAITING_MAX clients that have connected."""
+        """Answer up to WAITING_MAX waiting clients that the service is out of service."""
         for _ in range(WAITING_MAX):
             if not select.select([self._listener], [], [], 0)[0]:
                 return
@@ -260,10 +260,10 @@ ANSWER_S: Final = 0.5  # if a child starts later than this, its clients get 503 
 class Role:
     """The rules for the end of a child process.
 
-    may_end       whether the process may end without an error; then it is not restarted
-    has_memory    whether other processes rely on its memory, so that it is never restarted
-    is_vital      whether all other processes end if this one ends for good
-    again         arguments to add at a restart
+    may_end      whether the process may end without an error; then it is not restarted
+    has_memory   whether its state is only in its memory: it is never restarted, and stops last
+    is_vital     whether all other processes end if this one ends for good
+    again        the arguments to add to its command line when it is restarted
     """
 
     may_end: bool = False
@@ -274,7 +274,7 @@ class Role:
 
 @dataclass(slots=True, kw_only=True)
 class _Child:
-    """A child process, over all its runs."""
+    """A process that `serve` starts, and starts again if it ends."""
 
     name: str
     arguments: Sequence[str]
@@ -474,7 +474,10 @@ class Children:
         self._tell()
 
     def _tell(self) -> None:
-        """Send every child the state of all children; skip those that have ended or do not read."""
+        """Write the state of all child processes to the standard input of each, as a line of JSON.
+
+        Children that have ended or do not read are skipped.
+        """
         reported = {child.name: child.sibling for child in self._children}
         line = msgspec.json.encode(reported) + b"\n"
         for child in self._children:
@@ -561,9 +564,10 @@ def serve(
 
 
 def _reloads(config: Config, reread: Reread) -> Callable[[], Sequence[str]]:
-    """Return the handler of SIGHUP: it applies `log.level`, and returns processes to restart.
+    """Return the handler of SIGHUP in `serve`, which applies a changed `log.level`.
 
-    It returns ["ingest"] if a setting of the section geyser has changed, else an empty list.
+    The handler returns the names of the processes to restart: ["ingest"] if a setting of the
+    section geyser has changed, else an empty list.
     """
     keys = [each.key for _, _, group in settings() for each in group]
     applied: dict[str, Apply] = {

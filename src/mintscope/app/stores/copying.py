@@ -174,7 +174,11 @@ class SqliteSide:
             )
 
     def end(self, sequences: Mapping[str, int]) -> None:
-        """Check every reference, restore the triggers, and number new rows after *sequences*."""
+        """End the copy: check all foreign keys, restore the triggers, and continue the row numbers.
+
+        sequences   the last row number of each table, after which its new rows are numbered
+        Raises      CannotCopy if a foreign key refers to no row
+        """
         for db in self._files:
             if broken := db.execute("PRAGMA foreign_key_check").fetchone():
                 raise CannotCopy(f"expected every reference to be met; this one is not: {broken}")
@@ -331,7 +335,7 @@ def _sum(side: Side, table: Relation, progress: Progress) -> Sum:
 
 
 class _Adding:
-    """Computes the sum of a table from parts of its rows, in key order."""
+    """Computes a checksum of a table, to compare it with its copy; rows are added in key order."""
 
     def __init__(self) -> None:
         self._rows = 0

@@ -103,7 +103,7 @@ class Market:
 
     @cached_property
     def history(self) -> SqlHistory:
-        """The backfills, and their progress, for readers and operators."""
+        """The requested backfills of tokens, and how far each of them is."""
         return self._opened(SqlHistory(self.engine.beside()))
 
     @cached_property
@@ -129,7 +129,7 @@ class Market:
 
     @cached_property
     def facts(self) -> SqlMintFacts:
-        """The facts of mints, as last read from a node."""
+        """Supply, decimals and authorities of mints, as last read from a Solana node."""
         return self._opened(SqlMintFacts(self.engine.written()))
 
     @cached_property

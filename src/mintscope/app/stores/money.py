@@ -44,7 +44,7 @@ class SqlAccountStore:
         return await self._connections.write(lambda db: work(AccountRows(db)), beside=True)
 
     async def read(self, work: Callable[[AccountRows], T]) -> T:
-        """Return the result of *work*, which must change nothing."""
+        """Return the result of *work*, which only reads account rows."""
         return await self._connections.read(lambda db: work(AccountRows(db)))
 
 
@@ -132,7 +132,7 @@ class Money:
 
     @cached_property
     def read_books(self) -> SqlPaymentBooks:
-        """The books over another connection, so that lists and audits do not delay each other."""
+        """The payment and credit tables, over a connection of their own for lists and audits."""
         return self._opened(self.engine.books())
 
     @cached_property

@@ -206,10 +206,10 @@ class PostgresEngine:
     async def waiting(
         self, poll_interval_s: float, settings: Mapping[str, str]
     ) -> AsyncIterator[Waiting]:
-        """Yield a function that waits for the database's notice that the log has grown.
+        """Yield a function that waits until the database notifies this process that the log grew.
 
-        poll_interval_s   the wait while there is no connection
-        settings          the settings that must be the same in all processes that wait, by name
+        poll_interval_s   the seconds that the function waits if there is no connection
+        settings          the settings, by name, that must be the same in all processes that wait
         Raises            UnusableStore if running processes have other settings; StoreUnavailable
         """
         refused = asyncio.get_running_loop().create_future()
@@ -236,9 +236,9 @@ class PostgresEngine:
         copying.copy_running(self.place, f"{copying.SQLITE}{target}", progress)
 
     def restore(self, source: Path, progress: copying.Progress) -> None:
-        """Copy the folder *source* into the installation, which must be empty and not running.
+        """Restore the backup in the folder *source* to this database, which must be empty and idle.
 
-        A backup of an older version is migrated.  After an interruption, a call with the same
+        A backup of an older version is migrated first.  After an interruption, a call with the same
         *source* resumes.  Raises CannotCopy, UnusableStore.
         """
         place = f"{copying.SQLITE}{source}"
@@ -268,7 +268,7 @@ class PostgresEngine:
 
     @contextmanager
     def as_it_is(self) -> Iterator[Database]:
-        """Open the tables of money for reading, without migrating them.  Raises DatabaseError."""
+        """Open the database for reading, without pending migrations.  Raises DatabaseError."""
         with closing(PostgresDatabase(self.place)) as database:
             yield database
 

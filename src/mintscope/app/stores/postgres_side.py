@@ -74,7 +74,10 @@ class PostgresSide:
     def rows(
         self, table: copying.Relation, after: Sequence[object] | None, rows_max: int
     ) -> Sequence[Row]:
-        """Return up to *rows_max* rows after the key *after*, or the first rows, in key order."""
+        """Return up to *rows_max* rows of *table*, ordered by its key.
+
+        after   the key after which the rows begin; None: at the first row
+        """
         order = [  # the order of SQLite, whatever the collation of the database
             f'"{name}" COLLATE "C"' if table.columns[name] == "text" else f'"{name}"'
             for name in table.key
@@ -161,7 +164,7 @@ class PostgresSide:
                 raise copying.CannotCopy(f"expected an empty target; there are rows in {name}")
 
     def _taken_away(self) -> list[str]:
-        """Disable triggers and drop foreign keys; return the statements that restore both."""
+        """Disable triggers and drop foreign keys; return the SQL statements that restore them."""
         back = []
         for table, name, definition in list(self._db.execute(REFERENCES)):
             self._db.execute(f'ALTER TABLE "{table}" DROP CONSTRAINT "{name}"')

@@ -88,7 +88,7 @@ def restore(
 
 
 class Place(NamedTuple):
-    """The place of a store in words, and whether the store is new."""
+    """The location of a store, in words for messages, and whether the store does not exist yet."""
 
     name: str
     is_new: bool
@@ -230,7 +230,7 @@ OF_API: Final = ("origin", *(name for name in ApiConfig.model_fields if "limit_"
 
 
 def common_settings(config: Config) -> Mapping[str, str]:
-    """Return the settings that all api processes share, as texts by name.
+    """Return the settings that must be the same in all api processes, as texts by name.
 
     Secrets and the contents of files are hashed.
     """

@@ -214,10 +214,10 @@ class HttpApplication:
             return failure
 
     async def _find(self, request: Request) -> Route:
-        """Return the route of *request*, and count the request unless the route counts it itself.
+        """Return the route of *request*, and count the request in the rate limit of its client.
 
-        Raises ServiceError.  A path with %2F has no route, because an encoded slash does not
-        separate segments.
+        The request is not counted here if the route counts it itself.  Raises ServiceError.  A path
+        with %2F has no route, because an encoded slash does not separate segments.
         """
         scope = request.scope
         try:
@@ -489,7 +489,7 @@ _THREADS: Final = ThreadPoolExecutor(8, thread_name_prefix="constant-time")
 
 
 async def evenly(work: Awaitable[T], *, least_s: float | None = None) -> T:
-    """Return the result of *work*, or raise its error, after a time that does not depend on *work*.
+    """Return the result of *work*, or raise its error, after a fixed time that hides its duration.
 
     least_s   the time in seconds, to which up to a millisecond is added; it must exceed the
               duration of *work*; None: LEAST_S

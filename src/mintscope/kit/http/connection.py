@@ -47,7 +47,7 @@ LINGER_S: Final = 1.0  # time for the client of a refused connection to read the
 
 
 class HttpProtocol(UpgradingProtocol):
-    """A connection that refuses a request that exceeds the bounds, and then closes."""
+    """A connection that closes after a request that exceeds the bounds, which it refuses."""
 
     def __init__(
         self,
@@ -182,7 +182,7 @@ class HttpProtocol(UpgradingProtocol):
 
     @override
     def give_way(self) -> None:
-        """Close the connection, after the open responses if there are any."""
+        """Close the connection to make room for another one, after its started responses."""
         is_silent = self._whole and not self._keeps
         refusal = ServiceUnavailable("Others needed the connection before the request.")
         if not self._is_idle():

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class FastPath(Protocol):
-    """Answers the requests that need no application."""
+    """Answers frequent requests, such as paid reports, without the application."""
 
     def take(self, request: "FastPathCycle") -> bool:
         """Return whether the fast path takes *request*.
@@ -106,7 +106,7 @@ class RefusalWriter(Protocol):
 
 
 class Connection(Protocol):
-    """An open connection."""
+    """An open connection, which can be closed to make room for a new one."""
 
     def give_way(self) -> None:
         """Close the connection, after the open responses if there are any."""
@@ -231,13 +231,16 @@ class Connections:
             group.incomplete.pop(connection, None)
 
     def begin_idling(self, connection: Connection, *, stays_s: float) -> None:
-        """Record that *connection* is idle; after *stays_s* it may be closed to make room."""
+        """Record that *connection* is idle.
+
+        After *stays_s* seconds, the connection may be closed to make room for another one.
+        """
         until_s = self.clock.monotonic_s() + stays_s
         for group in self._members.get(connection, ()):
             group.idle[connection] = until_s
 
     def end_idling(self, connection: Connection) -> None:
-        """Record that *connection* is no longer idle."""
+        """Remove *connection* from the idle connections, which are closed first to make room."""
         self._resting.pop(connection, None)
         for group in self._members.get(connection, ()):
             group.idle.pop(connection, None)
@@ -269,7 +272,10 @@ class Connections:
             self._sweeping = asyncio.get_running_loop().call_later(pause_s, self._sweep)
 
     def may_linger(self, connection: Connection) -> bool:
-        """Return whether a refused *connection* may stay open until its client reads the error."""
+        """Return whether a refused *connection* may stay open until its client has read the error.
+
+        At most `lingering_max` connections may, including this one.
+        """
         if len(self._lingering) < self.bounds.lingering_max:
             self._lingering.add(connection)
         return connection in self._lingering

@@ -21,10 +21,10 @@ from mintscope.kit.http.whole_response import Flow, WholeResponse
 
 
 class PacedProtocol(asyncio.Protocol):
-    """A connection that pauses after its client has exceeded a rate limit.
+    """An HTTP connection that pauses after its client has exceeded a rate limit.
 
-    One connection is read in each iteration of the event loop.  A connection on which the client
-    has paid is read at once, so that clients that pay need not wait for others.
+    In each iteration of the event loop, only one connection is read, except that connections on
+    which a client has paid are read at once.
 
     A `uvicorn.Server` creates the connection, and closes it when the server stops.
     """
@@ -132,7 +132,6 @@ class PacedProtocol(asyncio.Protocol):
         return False
 
     def _read(self, data: bytes) -> None:
-        """Parse *data*."""
         try:
             self.parser.feed_data(data)
         except HttpParserUpgrade as upgrade:
@@ -310,7 +309,7 @@ class DispatchingProtocol(PacedProtocol):
         return self.open_connections.lines_of(self.server_state.default_headers)
 
     def _start(self, cycle: WholeResponse) -> None:
-        """Pass *cycle* to the application when all earlier requests are answered."""
+        """Start the answer to the request of *cycle* once all earlier requests are answered."""
         is_first = self._is_idle()
         self.cycle = cycle
         if is_first:

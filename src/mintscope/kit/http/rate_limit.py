@@ -106,7 +106,7 @@ class AddressLimits:
     queue: FairQueue = field(default_factory=FairQueue)
 
     def of(self, limit: Limit) -> AddressLimit:
-        """Return an object that limits addresses to *limit*."""
+        """Return an object that allows *limit* requests to each client address."""
         return AddressLimit(limit, self.limits, addresses=self.addresses, queue=self.queue)
 
     def by_account(self, limit: Limit) -> RateLimit:

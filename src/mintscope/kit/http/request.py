@@ -137,7 +137,7 @@ class Request:
         return b"payment-signature" in self.headers or self.has_payment_of_mpp()
 
     def has_payment_of_mpp(self) -> bool:
-        """Return whether the Authorization header is a payment, valid or not."""
+        """Return whether the Authorization header has the scheme `Payment`, valid or not."""
         value = self.headers.get(b"authorization", b"")
         return value[: len(PAYMENT_SCHEME)].lower() == PAYMENT_SCHEME
 
@@ -277,8 +277,8 @@ def described(problem: str, value: object, shape: object) -> str:
     problem   the message of msgspec about *shape*; a message of an unknown form is returned
               unchanged
 
-    Texts in *value* may be secret: the result contains none of them except short names of fields
-    and short texts that were sent for an enumeration.
+    Texts in *value* may be secret: the result contains none of them except short names of fields,
+    and short texts where one of a fixed list of texts is expected.
     """
     what, _, path = problem.partition(" - at `$")
     place = path.removesuffix("`").removeprefix(".")

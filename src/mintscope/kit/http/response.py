@@ -46,7 +46,7 @@ OUTLET_MESSAGE: Final = "mintscope.outlet"
 
 
 class Outlet(Protocol):
-    """Writes the body of one response; no method but `wait_gone` waits."""
+    """Writes the body of one response; only `wait_gone` waits, all other methods return at once."""
 
     def write(self, chunk: bytes) -> None:
         """Send *chunk*, which is not empty; do nothing if the client has left."""
@@ -65,7 +65,7 @@ class Outlet(Protocol):
 
 
 class NoOutlet:
-    """The outlet of a response to a HEAD, or of one whose client left before it began."""
+    """Discards a response body, after a HEAD request or if the client left before the body."""
 
     def write(self, chunk: bytes) -> None:
         """Send nothing."""

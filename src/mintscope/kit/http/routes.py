@@ -42,9 +42,9 @@ Methods = Mapping[str, R]
 
 
 class Router(Generic[R]):
-    """Finds routes by method and path, literal paths before variable ones.
+    """Finds the route of a request; a path without variable segments is preferred to one with them.
 
-    segment   the regular expression of a variable segment
+    segment   the regular expression that the text in the place of a variable segment must match
     """
 
     def __init__(self, routes: Iterable[R], segment: str = SEGMENT) -> None:
@@ -152,7 +152,7 @@ class Cors:
         )
 
     def preflight(self, request: Request) -> Response | None:
-        """Return the response to a preflight request for an open path; None for other requests."""
+        """Return the response to a CORS preflight request for an open path; None for others."""
         if (
             request.method != "OPTIONS"
             or b"access-control-request-method" not in request.headers
@@ -162,7 +162,7 @@ class Cors:
         return Response(204, headers=self._preflight)
 
     def headers(self, path: str) -> tuple[Header, ...]:
-        """Return the headers that allow pages to read a response of *path*; none if not open."""
+        """Return the headers that let web pages read a response of *path*; none if they may not."""
         return self._open if self._is_open(path) else ()
 
     def _is_open(self, path: str) -> bool:

@@ -43,7 +43,7 @@ MESSAGE_OPCODES: Final = {Opcode.TEXT, Opcode.BINARY, Opcode.CONT}
 
 
 def handshake_fault(head: Head) -> ServiceError | None:
-    """Return the error for a fault of the handshake *head*; None if it has none."""
+    """Return the error for a faulty header of a WebSocket handshake; None if *head* is correct."""
     version = head.by_name.get(b"sec-websocket-version", b"")
     if version != VERSION:
         shown = version.decode("latin-1")[:20]
@@ -342,7 +342,7 @@ class UpgradingProtocol(DispatchingProtocol):
 
     @override
     def shutdown(self) -> None:
-        """Close after the open responses, or at once if there are none."""
+        """Close the connection when all started responses have been sent."""
         if self._websocket is not None and self._is_idle():
             self._websocket.close(CloseCode.GOING_AWAY)
         super().shutdown()

@@ -96,13 +96,13 @@ class Remote(Protocol):
 
 
 class Database(Protocol):
-    """A connection, for use by one thread.  All methods may raise DatabaseError."""
+    """A connection to a database, for use by one thread.  All methods may raise DatabaseError."""
 
     def execute(self, statement: str, values: Values = (), /) -> Rows:
         """Run *statement*, and return its rows."""
 
     def executemany(self, statement: str | Batch, many: Iterable[Sequence[object]], /) -> None:
-        """Run *statement*, without results, for each of *many*; for a Batch, insert *many*."""
+        """Run *statement* once for each item of *many*; for a Batch, insert the rows *many*."""
 
     def changes(self) -> int:
         """Return the number of rows that the last statement, which was no query, changed."""
@@ -338,7 +338,7 @@ class Translated(NamedTuple):
 
 
 def inserting_arrays(batch: Batch) -> str:
-    """Return the statement that inserts rows of *batch* from one array for each column."""
+    """Return the INSERT for many rows of *batch*; its arguments are one array for each column."""
     arrays = ", ".join(
         f"${number}::{kind}[]" for number, kind in enumerate(batch.columns.values(), 1)
     )

@@ -54,7 +54,7 @@ class _Soon(Enum):
 
 
 class _Batch:
-    """The work of one commit: a batch of items, or one job between two batches."""
+    """The items that are written in one commit, or one job that runs between two commits."""
 
     __slots__ = ("commit", "items", "waiters")
 
@@ -178,7 +178,10 @@ class GroupCommit(Generic[Item, Outcome]):
             )
 
     def _expect_progress(self, delivered_count: int) -> None:
-        """Refuse every waiter if only *delivered_count* batches are done; check again later."""
+        """Refuse every waiter if no batch was written since the last call; call again later.
+
+        delivered_count   the number of batches that were written before the last call
+        """
         self._watch = None
         if not self._waiting_count:
             return
@@ -241,7 +244,10 @@ class GroupCommit(Generic[Item, Outcome]):
         self._rest()
 
     def _take(self) -> _Batch | None:
-        """Wait for the next batch, and return it; None: end.  Call `rest` during a long wait."""
+        """Wait for the next batch, and return it; None if the writer must end.
+
+        While no batch comes, `rest` is called from time to time.
+        """
         wait_s = REST_AFTER_S
         while True:
             try:

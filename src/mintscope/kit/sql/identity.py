@@ -44,7 +44,7 @@ SELECT coalesce((SELECT max(at) FROM backup_taken), (SELECT min(first_at) FROM w
 
 
 class Writer(NamedTuple):
-    """A build that has written the stores of the installation; *commit* is "" if unknown."""
+    """A build of mintscope that has written to the stores; *commit* is "" if unknown."""
 
     version: str
     commit: str
@@ -213,7 +213,7 @@ def _named(database: Database, kind: str) -> str | None:
 
 
 def _name(database: Database, kind: str, beside: Beside, name: str) -> str:
-    """Store *name* in *database*, unless it has a name already; return the stored name."""
+    """Store *name* as the name of the store *kind*, unless it has one; return the stored name."""
     columns = f"{TABLES[kind]} (id, name, version)"
     with database.transaction():
         database.execute(

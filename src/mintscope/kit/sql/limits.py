@@ -89,7 +89,7 @@ class _Question:
 
 @dataclass(eq=False, repr=False)
 class LimitBatches:
-    """Sends the requests of all limiters of a process to a WindowStore."""
+    """Sends the requests of all rate limiters of this process to a shared store, in batches."""
 
     store: WindowStore
     clock: Clock
@@ -174,7 +174,7 @@ class LimitBatches:
         return TimeoutError(f"expected an answer within {LOOKS * self._look_s} s")
 
     async def _be_away(self) -> None:
-        """Answer all requests with None until the store answers again."""
+        """Answer all requests with None until a test finds that the store answers again."""
         self.is_away = True
         LIMITS_SHARED.set(0)
         _tell_none(self._waiting)
@@ -260,7 +260,7 @@ class SharedLimits:
 
 
 class SharedWindow:
-    """A Limiter whose admissions are in a store that processes share.
+    """A Limiter that counts requests in a store that several processes share.
 
     A key without room is refused for up to a second without another request to the store.
 

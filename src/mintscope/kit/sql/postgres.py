@@ -52,7 +52,7 @@ class IntegerColumn(list[int | None]):
 
 
 class FloatColumn(list[float | None]):
-    """The values of a column of the type double precision."""
+    """Numbers or nulls to send to PostgreSQL as an array of double precision."""
 
 
 class TextColumn(list[str | None]):
@@ -284,7 +284,7 @@ class TakenOver(DatabaseAway):
 
 
 class Refused(DatabaseError):
-    """The values of a statement violate a constraint, or the type of a column."""
+    """The database refused the values of a statement, due to a constraint or a column's type."""
 
 
 class InDoubt(DatabaseAway):
@@ -381,7 +381,7 @@ class PostgresDatabase:
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:
-        """Undo only the block's changes if it raises."""
+        """Undo only the changes of this block, which is part of a transaction, if it raises."""
         self.execute("SAVEPOINT part")
         try:
             yield

@@ -67,7 +67,7 @@ class IngestLock:
             await self._release()
 
     async def keep(self) -> NoReturn:
-        """Query the server every second to keep the lock; raise StoreUnavailable if it is lost."""
+        """Query the server every second, to keep the lock; raise StoreUnavailable on a failure."""
         while True:
             await asyncio.sleep(HEARTBEAT_S)
             await self._ask("SELECT 1")

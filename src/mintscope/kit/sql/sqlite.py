@@ -222,7 +222,10 @@ def scripts(engine: str, kind: str) -> list[tuple[int, str, str]]:
 
 
 def _migrate(db: apsw.Connection, kind: str, path: Path) -> None:
-    """Run the pending migrations of *db*, each in a transaction; for a new file, all in one."""
+    """Run the pending migrations of *db*, each in its own transaction.
+
+    If *db* is new, all migrations run in one transaction.
+    """
     if not _missing(db, kind, path):
         return
     if not _has_table(db, "migration"):
@@ -391,7 +394,7 @@ OF_THE_FILE: Final = (
 
 
 class SqliteDatabase:
-    """Implements Database over a file.
+    """A connection to an SQLite file, with the methods that all databases have.
 
     connection   the connection of apsw, for features that only SQLite has
     """
