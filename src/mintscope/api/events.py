@@ -102,9 +102,9 @@ class EventStream:
         self._waits = False
 
     def tell(self, mint: Mint, event: bytes, *, is_whole: bool) -> None:
-        """Write *event*, a report of *mint*, or record that the client has missed it.
+        """Write *event*, a report of *mint*; skip it if the client reads too slowly.
 
-        is_whole   whether *event* is a snapshot: an update is not written after a missed event
+        is_whole   whether *event* is a snapshot: after a skipped event, updates are skipped, too
         """
         if not self.is_open:
             return
@@ -223,7 +223,10 @@ class StreamBounds:
 
 
 class Streams:
-    """The streams of this process; heartbeats and missed events are sent only while `run` runs."""
+    """The open event streams of this process.
+
+    Only while `run` runs, heartbeats are sent, and reports that were skipped for slow clients.
+    """
 
     def __init__(self, broadcast: Broadcaster, clock: Clock, bounds: StreamBounds) -> None:
         self.broadcast = broadcast

@@ -260,7 +260,10 @@ def made_page(listed: ListedTokens, read: ReadScreen) -> ScreenPage:
 
 
 def read_screen(asked: ScreenQuery) -> ReadScreen:
-    """Return *asked*, parsed, with the digest for its cursors.  Raises BadRequest."""
+    """Return *asked*, parsed, with the digest of the question, which its cursors contain.
+
+    Raises BadRequest.
+    """
     condition = _condition(asked.where)
     sort = _field("sort", asked.sort)
     names = [_field("fields", name) for name in asked.fields]

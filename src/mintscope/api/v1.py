@@ -223,7 +223,10 @@ class V1:
     async def _unchanged(
         self, request: Request, caller: Caller, mint: Mint, kind: ReportKind
     ) -> Response | None:
-        """Return a free 304 if a client that can pay already has the current report; else None."""
+        """Return a 304, which is free, if the client already has the current report; else None.
+
+        A client without credits gets None, so that only clients that can pay may compare reports.
+        """
         balance = await self.gate.balance(caller)
         if not balance:
             return None

@@ -539,10 +539,7 @@ def _range(field: Mapping[str, object]) -> str | None:
 def _flaw_text(
     problem: str, values: Mapping[str, str | list[str]], shape: type[msgspec.Struct]
 ) -> str:
-    """Return the error text for a faulty query, like `limit: expected ...; was '0'`.
-
-    problem   msgspec's message about *values*, the query fields, as they were converted to *shape*
-    """
+    """Return the error text for a faulty query field: msgspec's *problem* in plain English."""
     # msgspec's messages look like this: Expected `int`, got `str` - at `$.limit`
     what, at, where = problem.partition(" - at `$.")
     if not at:

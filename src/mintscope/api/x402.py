@@ -104,7 +104,7 @@ def series_resource(mint: Mint, kind: str, query: msgspec.Struct) -> Resource:
 
 
 def udf_resource(query: msgspec.Struct) -> Resource:
-    """Return the resource for selling bars of UDF: its path and its query.
+    """Return the name under which a query of GET /v1/udf/history is sold: its path and query.
 
     A long query is replaced by its digest.
     """
@@ -169,10 +169,10 @@ def bundle_offers() -> Iterator[SoldItem]:
 
 
 def report_offers(mints: Iterable[Mint]) -> Iterator[SoldItem]:
-    """Yield the offers of all resources that cost one credit.
+    """Yield all that is sold for one credit.
 
-    The first offers are the reports of *mints* and their newest pages.  The last two are for all
-    other resources: pages with a range, a cursor or a limit, mints no longer tracked, and screens.
+    The first are the reports of *mints* and their newest pages.  The last two stand for all other
+    resources: pages with a range, a cursor or a limit, mints no longer tracked, and screens.
     """
     for mint in mints:
         yield SoldItem(report_resource(mint), 1)
@@ -292,12 +292,11 @@ class ResourceServer:
     async def expect_credits(
         self, request: Request, caller: Caller, order: Order, credit_count: int
     ) -> None:
-        """Raise CheckoutRefused if *caller* cannot spend *credit_count* credits.
+        """Raise CheckoutRefused if *caller* has, or may spend in this month, fewer credits.
 
-        The reason is the balance, or the number of credits that the API key may still spend in this
-        month.  CheckoutRefused is not raised if the answer was bought earlier with the
-        Idempotency-Key of *request*.  Raises the errors of `Gate.payer` and `SignIns.authorize`,
-        too.  If the cost of some work becomes known step by step, call this before each step.
+        CheckoutRefused is not raised if the answer was bought earlier with the Idempotency-Key of
+        *request*.  Raises the errors of `Gate.payer` and `SignIns.authorize`, too.  If the cost of
+        some work becomes known step by step, call this before each step.
         """
         if _signs_in(request, caller):
             charge = await self._sign_ins.authorize(request, order)
@@ -378,7 +377,7 @@ class ResourceServer:
     async def sell_credits(
         self, request: Request, order: Order, wanted: Callable[[], Awaitable[Wanted]]
     ) -> Settled:
-        """Settle the payment for the result of *wanted*, and return the settled payment.
+        """Take the payment in *request* for the credits that *wanted* returns.
 
         wanted   returns the credits to sell, and the account to which they are added
         Raises   PriceUnavailable without sales or a price, or the ServiceError for a refusal
@@ -518,7 +517,7 @@ class ResourceServer:
         why: str,
         more: Mapping[str, Any],
     ) -> list[Header]:
-        """Return PAYMENT-REQUIRED, and a challenge of MPP for each asset if the client accepts MPP.
+        """Return the headers of a 402: PAYMENT-REQUIRED and, if the client accepts MPP, challenges.
 
         Headers must be short for proxies.  If there are challenges, PAYMENT-REQUIRED therefore has
         no extensions, which are in the body, and no blockhash, which is in the challenge.
@@ -561,7 +560,6 @@ def _signs_in(request: Request, caller: Caller) -> bool:
 
 
 def _number(request: Request) -> int | None:
-    """Return the number with which debits record the requested endpoint; None if it has none."""
     found = request.found
     return NUMBERS.get(f"{found.method} {found.path}") if isinstance(found, Route) else None
 

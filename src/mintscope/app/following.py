@@ -362,7 +362,7 @@ def market_parts(  # noqa: PLR0913, PLR0917 - one argument for each part
     limits: Limits,
     holders: HolderReader | None = None,
 ) -> MarketParts:
-    """Return the services for the pages about the market, with the limits of *config*."""
+    """Return the services behind the web pages about tokens, with the limits of *config*."""
     return MarketParts(
         reports=reports,
         series=series,

@@ -92,10 +92,7 @@ def known_terms(payments: PaymentsConfig, fee_payer: Keypair) -> Sequence[Terms]
 
 
 def accepted_terms(payments: PaymentsConfig, known: Sequence[Terms]) -> Sequence[Terms]:
-    """Return the payment terms that are offered: the first, and USDC if `also_usdc` is set.
-
-    Raises CannotSell if `also_usdc` is set, but the first token already is USDC.
-    """
+    """Return the payment terms to offer: the first, with `also_usdc` all.  Raises CannotSell."""
     if payments.also_usdc and len(known) == 1:
         raise CannotSell(
             "payments.also_usdc: expected a payment token other than USDC; payments.asset is USDC:"
@@ -175,13 +172,11 @@ PRICE_S_MAX: Final = 1.0  # how long a payment waits for the price of its token
 def worth_by_prices_of(
     tokens: Sequence[AcceptedToken], *, patience_s: float = PRICE_S_MAX
 ) -> Callable[[Mint, int], Awaitable[int | None]]:
-    """Return a function that values an amount of one of *tokens* by its current price.
+    """Return a function from a mint and an amount in its smallest unit to the value in micro-USD.
 
-    The function takes a mint and an amount in its smallest unit, and returns micro-USD; None if the
-    price or the mint is unknown.
+    The value is None for a mint that is not in *tokens*, or if the price is unknown.
 
-    patience_s   the longest wait for a new price, in seconds; then the last price is used, unless
-                 it is too old
+    patience_s   the longest wait for a new price, in seconds; then the last price is used
     """
     readings: set[asyncio.Task[PriceList | None]] = set()
 
@@ -309,7 +304,7 @@ CLOSING: Final = (Doubt.OTHER_CHAIN, Doubt.UNUSABLE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sales:
-    """The services of this process for sales."""
+    """The objects with which this process takes payments."""
 
     facilitator: Facilitator
     payment_tokens: Sequence[AcceptedToken]
@@ -320,7 +315,7 @@ class Sales:
     reader: LogReader
 
     async def expect_ready(self, *, is_restart: bool = False) -> None:
-        """Check the node's chain, the payment tokens, their treasury and the fee payer.
+        """Check that the node follows the right chain, and that the service can sell.
 
         If the node does not answer, this is only logged, because clients can still use their
         credits.  With *is_restart*, other problems are only logged too; until they are solved,
@@ -582,9 +577,8 @@ async def ask_chain(
 ) -> ChainAnswers:
     """Return the states on chain of the payments *signatures*, at most FOUND_MAX.
 
-    has_row   whether the store has these payments; if False and the first transaction is on chain,
-              only its state is returned, with the name of its purchase, which is read from the
-              chain
+    has_row   whether the store has these payments; if False and the first is on chain, only its
+              state is returned, with the name of its purchase, read from the chain
     """
     if not signatures:
         return ChainAnswers()

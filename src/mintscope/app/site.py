@@ -63,7 +63,7 @@ class Site:
             await self._api(scope, receive, send)
 
     async def _answer_program(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer with the page at the path of *scope*; if it is a 404, answer as the API does."""
+        """Answer with the page at the path of *scope*; without such a page, as the API does."""
         is_missing = False
 
         async def send_what_is_there(message: Message) -> None:

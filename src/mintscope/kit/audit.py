@@ -41,7 +41,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class EventFilter:
-    """Conditions that select events of the audit log; an empty text is no condition."""
+    """Selects events of the audit log; an empty text or None selects all."""
 
     who: str = ""  # the actor or the subject of an event, for example `user:7`
     action: str = ""  # the text with which the action of an event begins
@@ -57,7 +57,7 @@ HOURS_KEPT: Final = 31 * 24
 class HourSeries(StrEnum):
     """Values that are stored for each hour: sums, except LAG_MS (maximum) and FUND (last value).
 
-    Requests are counted in series of their own, one for each status and surface: see `requests_of`.
+    Requests are counted in further series, one for each HTTP status: see `requests_of`.
     """
 
     PAID = "paid"  # payments, counted in the hour in which their purchase was issued

@@ -56,7 +56,7 @@ Keep: TypeAlias = Callable[[Results], Awaitable[None]]
 
 @dataclass(slots=True)
 class _Trouble:
-    """A failing check: the time of its first failure, and the last logged reason ("" if none)."""
+    """A check that fails now: since when, and the reason in the log ("" if none is logged yet)."""
 
     since_s: float
     logged: str = ""

@@ -45,7 +45,7 @@ class Machine:
     wal_bytes_max: int  # `expect_short_log` fails if a write-ahead log in *folder* is longer
 
     def measure(self) -> None:
-        """From now on, measure free disk and memory at each export of metrics."""
+        """From now on, export free disk and memory as metrics, measured at each export."""
         DISK_FREE_BYTES.measure(lambda: disk_free_bytes(self.folder))
         # A machine that does not report its memory exports no such metric.
         if memory_free_share() is not None:
@@ -187,7 +187,10 @@ class PublicAddress:
             )
 
     async def expect_reachable(self) -> None:
-        """Raise ServiceUnavailable if the last request failed, or the certificate expires soon."""
+        """Raise ServiceUnavailable with the trouble that the last request found, if any.
+
+        It failed, or the certificate of the public address expires soon.
+        """
         if self._trouble is not None:
             raise ServiceUnavailable(self._trouble)
 

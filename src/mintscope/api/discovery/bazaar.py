@@ -83,7 +83,10 @@ def advert_of(operation: Operation, identity: Identity) -> Advert:
 
 
 def _short_advert(whole: Advert, summary: str) -> Advert:
-    """Return *whole* without output and optional query fields, described by *summary*."""
+    """Return *whole* in a form that is short enough for a header, described by *summary*.
+
+    Examples of responses and optional query fields are left out.
+    """
     info = whole.bazaar["info"]["input"]
     schema = whole.bazaar["schema"]["properties"]["input"]
     if "queryParams" in info:

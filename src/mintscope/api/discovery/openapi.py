@@ -33,7 +33,7 @@ DESCRIPTION: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """The public identity of the service.
+    """The public name, address and contact of the service.
 
     origin      the address at which clients reach the service, such as `https://api.example`
     name        at most 32 ASCII characters

@@ -482,9 +482,10 @@ def _backtested(
     frames: Sequence[AnyFrame],
     read: dict[Timeframe, tuple[KeptCandles, AskedCandles]],
 ) -> TestedPast:
-    """Return the result of the backtest *question* on the candles *read*.
+    """Return the result of the backtest *question*.
 
-    *frames* are the timeframes of *question*, which are stored, or computed from those in *read*.
+    frames   the timeframes of *question*, which are stored, or computed from stored ones
+    read     the stored candles, and the request for them, by timeframe
     """
     kept_series = {each: series_of(kept, asked) for each, (kept, asked) in read.items()}
     past: dict[AnyFrame, PastCandles] = {}

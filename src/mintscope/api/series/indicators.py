@@ -138,7 +138,7 @@ class _Read(NamedTuple):
 
 
 class Indicators(NamedTuple):
-    """The requested contents of a point: plain fields, indicators with parameters, the candle."""
+    """The indicators that a client requests, and whether each point has its candle."""
 
     plain: Sequence[str]
     asked: Sequence[AskedIndicator]

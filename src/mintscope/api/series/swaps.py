@@ -138,10 +138,11 @@ class _Kept(NamedTuple):
 
 
 class RecentPages:
-    """Serves cached pages while the log is unchanged, for KEPT_S at most.
+    """Serves pages from memory while the log has not changed, for KEPT_S at most.
 
     The log changes with every slot, and when one becomes final, but not when candles are imported:
-    imported candles appear within KEPT_S.  Up to BYTES_MAX are cached: the newest pages.
+    imported candles appear within KEPT_S.  At most BYTES_MAX are cached; the oldest pages are
+    dropped.
     """
 
     def __init__(self, reader: SeriesReader, clock: Clock) -> None:

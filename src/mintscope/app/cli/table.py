@@ -63,7 +63,7 @@ class Row:
         return abs(float(text))  # avoids negative zero
 
     def bad(self, column: str, expected: str) -> BadTable:
-        """Return the error that the cell in *column* is not as *expected*."""
+        """Return an error that says that the cell in *column* is not as *expected*."""
         return BadTable(
             f"{self._path}, line {self._line}, column {column}:"
             f" expected {expected}, was {shown(self.text(column))}"

@@ -124,7 +124,7 @@ NAMED: Final = "set api.origin to the address clients use, and restart"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """The parts that a service must have according to its configuration."""
+    """The parts that the service must have, because its configuration enables them."""
 
     has_sales: bool = True
     has_contact: bool = True

@@ -169,7 +169,7 @@ def _call(url: str, method: str, *params: object) -> Any:
 
 @asynccontextmanager
 async def _paying(task: BuyerTask) -> AsyncIterator[httpx.AsyncClient]:
-    """Yield a client that pays the amounts of 402 responses, within limits."""
+    """Yield an HTTP client that pays when a response is a 402, within limits."""
     if OFFICIAL:
         async with _official(task) as client:
             yield client
@@ -443,7 +443,7 @@ def _run(
 
 
 def _settings(genesis: Genesis, world: World) -> dict[str, str]:
-    """Return the settings of a demo, which accepts the devchain's token at its market price."""
+    """Return the settings of a demo's service, which sells for the devchain's token."""
     (token,) = (each for each in world.listed if each.token.symbol == PAYMENT_SYMBOL)
     pools = ",".join(f"{pool.base_vault}:{pool.quote_vault}" for pool in token.pools)
     return {
@@ -512,7 +512,7 @@ def _invite(
     *,
     has_wallet: bool,
 ) -> None:
-    """Print the tokens of the market, addresses of pages, a password, and example commands."""
+    """Print how to use the running demo: tokens, web pages, a password, and example commands."""
     mintscope = f"{shlex.quote(sys.executable)} -m mintscope"
     command = f"env MINTSCOPE_DATA_DIR={shlex.quote(str(folder))} {mintscope}"
     text = (

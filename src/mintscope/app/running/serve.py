@@ -474,10 +474,7 @@ class Children:
         self._tell()
 
     def _tell(self) -> None:
-        """Write the state of all child processes to the standard input of each, as a line of JSON.
-
-        Children that have ended or do not read are skipped.
-        """
+        """Write the states of all child processes to the standard input of each child, as JSON."""
         reported = {child.name: child.sibling for child in self._children}
         line = msgspec.json.encode(reported) + b"\n"
         for child in self._children:
@@ -564,10 +561,9 @@ def serve(
 
 
 def _reloads(config: Config, reread: Reread) -> Callable[[], Sequence[str]]:
-    """Return the handler of SIGHUP in `serve`, which applies a changed `log.level`.
+    """Return the handler of SIGHUP: it applies `log.level`, and returns processes to restart.
 
-    The handler returns the names of the processes to restart: ["ingest"] if a setting of the
-    section geyser has changed, else an empty list.
+    The result is ["ingest"] if a setting of the section geyser has changed, else an empty list.
     """
     keys = [each.key for _, _, group in settings() for each in group]
     applied: dict[str, Apply] = {

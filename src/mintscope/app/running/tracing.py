@@ -115,5 +115,5 @@ class Siblings:
 
     @property
     def checks(self) -> list[Check]:
-        """The check that no process has stopped for good; an empty list without a parent."""
+        """The check that no process of `serve` has stopped for good; none outside of `serve`."""
         return [Check(PARENT_SAYS, self.expect_none_stopped)] if self._has_parent else []

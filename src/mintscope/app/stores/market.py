@@ -27,7 +27,7 @@ from mintscope.market.store.mints import MarketTables
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarketEngine:
-    """The tables of an engine, and functions that open connections to them.
+    """Opens the connections to the market of one engine, SQLite or PostgreSQL.
 
     written    opens a connection for writes: on SQLite in the event loop, on PostgreSQL in a thread
     beside     opens a connection for writes in a thread

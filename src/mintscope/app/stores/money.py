@@ -1,4 +1,4 @@
-"""The stores of money and accounts in one database."""
+"""Opens the database that has credits, payments and accounts."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, closing
@@ -57,7 +57,7 @@ class Opened(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoneyEngine:
-    """The file of the pepper, and functions that open the parts of money specific to an engine.
+    """Opens the parts of the payment database in the way of its engine, SQLite or PostgreSQL.
 
     pepper_file   the file that has the pepper if none is configured; a new store creates it at
                   first use

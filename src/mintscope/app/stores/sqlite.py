@@ -301,7 +301,7 @@ class SqliteEngine:
     async def waiting(
         self, poll_interval_s: float, settings: Mapping[str, str]
     ) -> AsyncIterator[Waiting]:
-        """Yield a function that waits for *poll_interval_s*, because files send no notices."""
+        """Yield a function that waits for *poll_interval_s*: SQLite does not notify of changes."""
         del settings
         refused = asyncio.get_running_loop().create_future()  # there is no other process
         yield Waiting(partial(asyncio.sleep, poll_interval_s), refused)
@@ -334,9 +334,10 @@ class SqliteEngine:
             return [_compact(path, kind) for path, kind in files if path.exists()]
 
     def migrations(self, *, is_done: bool) -> list[str]:
-        """Return the names of the pending migrations, all for a new store; if *is_done*, run them.
+        """Return the names of the migrations that are pending; if *is_done*, run them, too.
 
-        Raises UnusableStore, StoreUnavailable; with *is_done*, also apsw.Error.
+        For a new store, these are all migrations.  Raises UnusableStore, StoreUnavailable; with
+        *is_done*, also apsw.Error.
         """
         return [
             f"{kind} {name}"

@@ -152,7 +152,7 @@ def open_market(config: Config, *, epoch: int | None = None) -> AbstractAsyncCon
 
 
 def open_money(config: Config, clock: Clock) -> AbstractAsyncContextManager[Money]:
-    """Open credits, payments and accounts.  Raises UnusableStore."""
+    """Open the tables of credits, payments and accounts.  Raises UnusableStore."""
     configured = config.credits.pepper
     pepper = None if configured is None else bytes.fromhex(configured.get_secret_value())
     return engine_of(config).open_money(
@@ -303,9 +303,10 @@ async def expect_limits(config: Config) -> bool:
 
 
 def waiting(config: Config) -> AbstractAsyncContextManager[Waiting]:
-    """Return a context manager of a `Waiting`, which waits until the log grows, or for an interval.
+    """Return a context manager of a `Waiting`, which waits until the swap log has grown.
 
-    Entering the context manager raises UnusableStore if api processes with other settings run.
+    With SQLite, it waits for *api.poll_interval_ms* instead.  Entering the context manager raises
+    UnusableStore if api processes with other settings run.
     """
     poll_interval_s = config.api.poll_interval_ms / 1000
     return engine_of(config).waiting(poll_interval_s, common_settings(config))

@@ -218,7 +218,7 @@ class HttpProtocol(UpgradingProtocol):
             self._unread = None
 
     def _stop(self, fault: ServiceError) -> NoReturn:
-        """Stop the parser; then `_refuse_unreadable` refuses the request with *fault*."""
+        """Stop the parser; `_refuse_unreadable` then refuses the request with *fault*."""
         self._fault = fault
         raise _Stop
 

@@ -47,7 +47,7 @@ CLOSE: Final = b"connection: close\r\n"
 
 
 class FastPathCycle:
-    """A request on the fast path, until its response; other requests have a `WholeResponse`."""
+    """A request that the fast path is answering; other requests have a `WholeResponse`."""
 
     __slots__ = (
         "_answering",

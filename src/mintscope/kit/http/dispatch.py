@@ -107,7 +107,7 @@ class PacedProtocol(asyncio.Protocol):
         self.flow.resume_writing()
 
     def shutdown(self) -> None:
-        """Close the connection after the open responses, because the server stops."""
+        """Close the connection after its started responses, because the server stops."""
         if self.cycle is None or self._is_idle():
             self.transport.close()
         else:
@@ -195,7 +195,7 @@ class PacedProtocol(asyncio.Protocol):
             self.open_connections.begin_waiting(self)
 
     def _start_task(self, cycle: WholeResponse) -> None:
-        """Pass the request of *cycle* to the application."""
+        """Start the task in which the application answers the request of *cycle*."""
         tasks = self.server_state.tasks
         task = self.loop.create_task(cycle.run(self.app))
         task.add_done_callback(tasks.discard)

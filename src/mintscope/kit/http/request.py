@@ -55,7 +55,7 @@ class ClientDisconnected(Exception):
 
 
 class Request:
-    """A request, and headers to add to its response.
+    """An HTTP request, with headers that handlers add to its response.
 
     *if_unsent* undoes the charge if the prepared response is not sent; None: nothing to undo.
     """

@@ -61,7 +61,10 @@ class Outlet(Protocol):
         """Return whether the client has left, or the body has ended."""
 
     async def wait_gone(self) -> None:
-        """Wait until the client has left or the body has ended; a lost client may go unnoticed."""
+        """Wait until the client has left or the body has ended.
+
+        The loss of a connection may be noticed late, or never.
+        """
 
 
 class NoOutlet:

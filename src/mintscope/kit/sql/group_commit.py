@@ -32,7 +32,7 @@ log = structlog.get_logger()
 
 
 class Waiter(Protocol[Outcome_contra]):
-    """Receives one outcome, in the event loop; a future is a Waiter.
+    """Receives the outcome of one item, in the event loop; an asyncio future is a Waiter.
 
     The methods must be fast, because other waiters are served after this one.
     """

@@ -69,7 +69,7 @@ def note_writer(money: Database, version: str, commit: str, now: UnixMs) -> None
 
 
 def note_backup(money: Database, place: str, version: str, now: UnixMs) -> None:
-    """Record that a complete backup is at *place*; keep only the newest BACKUPS_KEPT records."""
+    """Store the time and the place of a complete backup; of all such rows, keep BACKUPS_KEPT."""
     with money.transaction():
         money.execute(NOTE_BACKUP, (now, place, version))
         money.execute(FORGET_BACKUPS, (BACKUPS_KEPT,))

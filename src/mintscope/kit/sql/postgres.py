@@ -292,7 +292,7 @@ class InDoubt(DatabaseAway):
 
 
 class PostgresDatabase:
-    """Implements Database; connects at first use, and again after the connection is lost."""
+    """A PostgreSQL connection, opened at the first use and again after it was lost."""
 
     def __init__(  # noqa: PLR0913 - one argument for each part
         self,

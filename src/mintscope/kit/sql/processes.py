@@ -127,10 +127,11 @@ KEEP: Final = "INSERT INTO replica_settings (name, value) VALUES (%s, %s)"
 
 
 async def join(connection: AsyncConnection[Any], settings: Mapping[str, str]) -> None:
-    """Register this process as an api process for as long as *connection* is open.
+    """Register this api process in the database for as long as *connection* is open.
 
-    settings   values by name; a value that contains `sha256:` is a hash, and is not shown
-    Raises     UnusableStore if running api processes have other values for common settings
+    settings   the settings that must be equal in all api processes, by name; a value that contains
+               `sha256:` is a hash, and is not shown
+    Raises     UnusableStore if running api processes have other settings
     """
     differing = ""
     for _ in range(JOIN_TRIES):
