@@ -118,11 +118,11 @@ class EventStream:
         self._tell(event)
 
     def lose(self, mint: Mint, failure: ServiceError) -> None:  # noqa: ARG002 - it is in the text
-        """End the stream, because *mint* no longer has reports."""
+        """End the stream because *mint* has no reports any more; *failure* says why."""
         self.close(LOST.get(failure.code, EndReason.UNAVAILABLE), str(failure))
 
     def say(self, event: bytes) -> None:
-        """Write *event*, which is not about a single mint."""
+        """Write *event*, which is no report, such as `minute`, unless the stream is closed."""
         if self.is_open:
             self._write(event)
 
@@ -136,7 +136,7 @@ class EventStream:
         self._waits = True
 
     def begin_period(self) -> None:
-        """Resume after `wait`, and reset `has_reported` and `has_written`."""
+        """Begin a paid minute: send events again after `wait`, and report nothing as sent yet."""
         self._waits = self.has_reported = self.has_written = False
         if self._missed:
             self._on_behind(self)
@@ -282,7 +282,7 @@ class Streams:
                 del self._counts[account]
 
     def note_behind(self, stream: EventStream) -> None:
-        """Record that *stream* has missed events, or that its client is behind."""
+        """Store the time from which *stream* has missed reports, or its client reads too slowly."""
         self._behind.setdefault(stream, self._clock.monotonic_s())
 
     async def serve(self, stream: EventStream, *, renew: Renew | None = None) -> None:
@@ -320,7 +320,7 @@ class Streams:
             self.look()
 
     def look(self) -> None:
-        """End stale streams, send due heartbeats and missed events, and begin due periods."""
+        """End streams of stale data, send due heartbeats and skipped reports, renew due minutes."""
         if not self._beats:
             return
         now_s = self._clock.monotonic_s()
@@ -375,10 +375,7 @@ class Streams:
             )
 
     def _renew(self, stream: EventStream, now_s: float) -> None:
-        """Start to pay for the next minute of *stream*.
-
-        Minutes that passed while this process was suspended are not paid.
-        """
+        """Start to pay for the next minute of *stream*, but not for minutes of suspension."""
         renewal = asyncio.ensure_future(self._renewed(stream, self._renewals[stream]))
         self._renewing[stream] = renewal
         # A late renewal shortens the next minute, so that the delays do not add up.

@@ -124,7 +124,7 @@ class Gate:
         )
 
     async def admit_buyer(self, request: Request) -> Caller:
-        """Return the caller of a request whose answer `ResourceServer.sell_report` sells.
+        """Identify the caller of a request that may buy an answer with a credit.
 
         The account of a credit token may come from memory, which saves a query.  If another process
         has rotated the token since, that account is empty: the sale is refused, and then

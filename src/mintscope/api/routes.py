@@ -77,7 +77,10 @@ class ListParts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenRoutes:
-    """The routes of the list; one rate limit counts their requests together, by client address."""
+    """The routes of the token list and of single tokens' metadata and icons.
+
+    A client address has one rate limit for all of them.
+    """
 
     lists: ListCache
     limit: AddressLimit

@@ -153,10 +153,10 @@ class PaidMinutes:
         return paid.debit.credit_count
 
     async def settle(self, stream: EventStream) -> None:
-        """After *stream* has ended, give back the credits owed, if any.
+        """After *stream* has ended, give back the credits of a minute in which nothing was sent.
 
-        The credits of a minute in which nothing was sent are owed, too.  If no credits are owed,
-        record that the minute stays paid.
+        Credits that were taken after the client had left are given back, too.  If no credits are
+        given back, record that the minute stays paid.
         """
         owed = self._owed
         if owed is None and self._paid is not None and not stream.has_written:
@@ -248,7 +248,7 @@ class StreamRoute:
         kind: ReportKind,
         outlet: Outlet,
     ) -> None:
-        """Send changes to *outlet* until the stream ends, and then settle the last minute."""
+        """Send changed reports of *mints* to *outlet*; at the end, settle the last paid minute."""
         stream = EventStream(
             outlet,
             mints,

@@ -247,9 +247,9 @@ class V1:
         return Delivered(report)
 
     async def read_fresh(self, request: Request, mint: Mint, kind: ReportKind) -> ReadReport:
-        """Return the report of *mint*, which is fresh enough to be sold.
+        """Return the report of *mint*, if it is fresh enough to be sold.
 
-        If there is no such report, raises a ServiceError with the reason, and adds X-Token-Status.
+        Otherwise, raises a ServiceError with the reason, and adds X-Token-Status to the response.
         """
         try:
             report = await self.reports.read(mint, kind)
@@ -382,7 +382,7 @@ class ReportBatch(Wire):
 
 @dataclass(frozen=True, slots=True)
 class BatchRoute:
-    """Sells several reports in one request, with the gate and other parts of *v1*."""
+    """Sells reports of several tokens in one request; *v1* reads each of them."""
 
     v1: V1
 
@@ -526,7 +526,7 @@ class TrialBounds:
 
 
 class TrialRoute:
-    """Serves free reports, up to the limits in *bounds*."""
+    """Serves reports without payment, up to the number a day that *bounds* allow a client."""
 
     def __init__(
         self, v1: V1, bounds: TrialBounds, *, requests: AddressLimit, limits: Limits

@@ -285,7 +285,7 @@ class ResourceServer:
         return receipt.report
 
     async def _expect_known(self, request: Request, caller: Caller) -> None:
-        """Raise InvalidToken if *caller* is from memory, and its token was rotated since then."""
+        """Raise InvalidToken if *caller* comes from a cache, and its token was rotated since."""
         if caller.is_recalled:
             self._gate.payer(await self._gate.look_again(request, caller))
 
@@ -367,11 +367,11 @@ class ResourceServer:
             raise self._as_error(request, order, refused) from refused
 
     async def give_back(self, debited: Debited, credit_count: int) -> None:
-        """Give back *credit_count* of the credits that `prepay` took, each at most once."""
+        """Give back up to *credit_count* of the prepaid credits *debited*, each at most once."""
         await self._checkout.expect_debits().give_back(debited, credit_count)
 
     def note_sent(self, debited: Debited) -> None:
-        """Record that the credits that `prepay` took are not given back if this process dies."""
+        """Record that the answer for prepaid credits was sent, so that they are not refunded."""
         self._checkout.expect_debits().note_sent(debited)
 
     async def sell_credits(
@@ -588,7 +588,7 @@ def _redelivery_key(request: Request, presented: Presented) -> str | None:
 
 
 def _for_holder(request: Request, order: Order) -> Order:
-    """Return *order* with the Idempotency-Key of *request* as its key, if *request* has one.
+    """Return *order* with the Idempotency-Key of *request*, if it has one, as the order's key.
 
     Raises BadRequest for an invalid key, before anything is paid.
     """

@@ -237,7 +237,7 @@ class Accounts(WebParts):
 
 
 class _Common(TypedDict):
-    """The arguments that most services of accounts have."""
+    """The arguments with which most account services are created."""
 
     store: AccountStore
     secrets: AccountSecrets

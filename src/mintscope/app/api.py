@@ -276,7 +276,7 @@ def create_server(  # noqa: PLR0913, PLR0917 - one argument for each part
     websocket_paths: Collection[bytes] = (),
     draining: Draining | None = None,
 ) -> Server:
-    """Return a server for *app*, with the bounds of *config*; it does not listen yet."""
+    """Return a server for *app*, with the limits in *config*; it does not listen yet."""
     return make_server(
         app,
         clock=clock,

@@ -40,9 +40,10 @@ def address_of(config: Config) -> str | None:
 
 
 def engine_of(config: Config) -> "SqliteEngine | PostgresEngine":
-    """Return the engine of *config*.  Raises UnusableStore if a package is missing.
+    """Return the engine of the configured store, PostgreSQL or SQLite.
 
-    Each method of an engine may raise UnusableStore and StoreUnavailable.
+    Each method of an engine may raise UnusableStore and StoreUnavailable.  Raises UnusableStore if
+    a package is missing.
     """
     address = address_of(config)
     if address is not None:

@@ -246,7 +246,7 @@ class StatusReader:
 
 
 def age_rules(api: ApiConfig) -> AgeRules:
-    """Return the ages from which data is degraded or stale, and the pause before a retry."""
+    """Return the ages at which data is degraded or stale, and the pause to suggest to clients."""
     return AgeRules(api.degraded_after_s, api.stale_after_s, RETRY_S[ErrorCode.DATA_STALE])
 
 

@@ -172,9 +172,10 @@ def _first_mints(config: Config) -> list[Mint]:
 
 @asynccontextmanager
 async def _beside(config: Config, market: Market, clock: Clock) -> AsyncIterator[None]:
-    """During the block, read facts, backfills and gaps from the node, over separate connections.
+    """During the block, do the work of ingest besides swaps: facts, backfills, gaps, and the list.
 
-    Also store the list while no api does, so that a starting api finds a list.
+    The node is asked over separate connections.  The list of all tokens is stored while no api
+    process stores it, so that a starting one finds a list.
     """
     is_json = logs_json(config.log)
     order = Order(str(config.data_dir), address_of(config), config.log.level, is_json)

@@ -1,4 +1,4 @@
-"""Builds the services of sales: settlement, prices, and searches for payments."""
+"""Builds the objects that sell: they settle payments, read prices and find lost payments."""
 
 import asyncio
 import os
@@ -135,7 +135,10 @@ def payment_tokens_of(  # noqa: PLR0913, PLR0917 - one argument for each part
     reader: LogReader,
     clock: Clock,
 ) -> Sequence[AcceptedToken]:
-    """Return the tokens of the *accepted* terms; *price* is the price source of the first token."""
+    """Return the payment tokens of the *accepted* terms, each with the source of its price.
+
+    price   the source for the first token
+    """
     own, *beside = accepted
 
     def token(
@@ -172,11 +175,10 @@ PRICE_S_MAX: Final = 1.0  # how long a payment waits for the price of its token
 def worth_by_prices_of(
     tokens: Sequence[AcceptedToken], *, patience_s: float = PRICE_S_MAX
 ) -> Callable[[Mint, int], Awaitable[int | None]]:
-    """Return a function from a mint and an amount in its smallest unit to the value in micro-USD.
+    """Return a function that values smallest units of a mint in micro-USD; None if unknown.
 
-    The value is None for a mint that is not in *tokens*, or if the price is unknown.
-
-    patience_s   the longest wait for a new price, in seconds; then the last price is used
+    patience_s   the longest wait for a new price, in seconds; then the last price is used, unless
+                 it is too old
     """
     readings: set[asyncio.Task[PriceList | None]] = set()
 
@@ -468,7 +470,7 @@ def budget_of(payments: PaymentsConfig) -> Budget:
 async def open_adopter(
     config: Config, *, money: Money, reader: LogReader, clock: Clock
 ) -> AsyncIterator[Adopter]:
-    """Yield the adopter, for a command.
+    """Yield the `Adopter`, which delivers purchases of payments without a row, for a command.
 
     Raises CannotSell, UnusableKeypair, OpenSecret, and UnusablePepper.
     """

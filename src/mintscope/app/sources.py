@@ -74,7 +74,10 @@ def backfills_beside(chain: ChainConfig) -> Endpoint:
 async def following(
     chain: ChainConfig, clock: Clock, *, transport: httpx.AsyncBaseTransport | None = None
 ) -> AsyncIterator[Node]:
-    """Yield the node or nodes for blocks; watch the first for the migration to Alpenglow."""
+    """Yield the node from which blocks are read, or both nodes if a second one is configured.
+
+    Meanwhile, watch the first one for the migration of Solana to Alpenglow.
+    """
     first = node_endpoint(chain)
     async with (
         Rpc(first, clock=clock, transport=transport) as rpc,
@@ -252,10 +255,10 @@ class BackfillReading:
 
 
 async def begin_of(market: Market, mint: Mint, from_time: UnixS, *, again: bool = False) -> UnixS:
-    """Return the time at which a backfill of *mint*, requested from *from_time* on, must begin.
+    """Return the time at which a backfill of *mint* begins that is requested from *from_time* on.
 
-    again     whether to begin before the first candle, which is replaced
-    Raises    ValueError, with the reason, if nothing is missing or *mint* cannot be backfilled
+    again    whether to read candles again that exist: then it begins before the first candle
+    Raises   ValueError, with the reason, if nothing is missing or *mint* cannot be backfilled
     """
     first = await _first_candle(market, mint)
     if first is not None and again:
@@ -381,7 +384,12 @@ class BlockProbe(NamedTuple):
 
 
 async def finality_of(rpc: Rpc, pace: Pace | None) -> Finality:
-    """Return the finality of the cluster; *pace* converts slots to seconds.  Raises SourceError."""
+    """Return the protocol and the delay by which the Solana cluster makes slots final.
+
+    Raises SourceError.
+
+    pace   converts slots to seconds; None: the result has no delay
+    """
     return Finality(await rpc.alpenglow(), await finality_now(rpc, pace))
 
 

@@ -264,7 +264,7 @@ def _application(  # noqa: PLR0913, PLR0917 - one argument for each part
     clock: Clock,
     fast_path: TokenFastPath | None,
 ) -> HttpApplication:
-    """Return the application of *operations*, with documents that describe them."""
+    """Return the application that serves *operations* and the documents that describe them."""
     api = config.api
     identity = Identity(
         origin=api.origin or DEFAULT_ORIGIN if merchant is None else merchant.origin,

@@ -101,7 +101,7 @@ class WebParts:
 
 
 def groups_of(parts: WebParts, features: Features, origins: Sequence[str]) -> Iterator[PageGroup]:
-    """Yield each group of pages that *features* include and whose services are in *parts*."""
+    """Yield the groups of web pages to serve: those in *features* that have services in *parts*."""
     people = parts.people
     yield from _market_pages(parts, features, origins[0])
     second_step = SecondStepPages(parts.second_step, asks_passkeys=features.has_people)

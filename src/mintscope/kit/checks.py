@@ -125,7 +125,7 @@ class CheckWatch:
         return name != STOPPING and (name in self._passed or now_s - self._began_s >= START_S)
 
     def forget(self) -> None:
-        """Remove the checks from the metrics, because they no longer run."""
+        """Remove the results of the checks from the metrics, because the checks no longer run."""
         for name in {*self._passed, *self._failing}:
             CHECK_OK.remove(name)
 
@@ -161,7 +161,10 @@ class Attempts:
         self._failed_at_s = clock.monotonic_s()
 
     async def expect_success(self) -> None:
-        """Raise ServiceUnavailable if `failures_max` attempts in a row have failed."""
+        """Raise ServiceUnavailable if the last `failures_max` attempts have failed.
+
+        Failures are forgotten if there is none for an hour.
+        """
         succeeded, failed = self._counts()
         now_s = self._clock.monotonic_s()
         has_succeeded = succeeded != self._succeeded

@@ -17,7 +17,10 @@ _waiting: Final[list["StandIn[..., Any]"]] = []
 
 
 class StandIn(Generic[P, R]):
-    """Stands in for the compiled function that *make* returns, until any stand-in is called."""
+    """Stands in for a function until it is compiled; *make* compiles it and returns the result.
+
+    The first call of any stand-in compiles the functions of all stand-ins.
+    """
 
     def __init__(self, make: Callable[[], Callable[P, R]]) -> None:
         self._make = make
@@ -42,7 +45,7 @@ class StandIn(Generic[P, R]):
         return self.made
 
     def make(self) -> None:
-        """Create the compiled function that replaces this stand-in."""
+        """Compile the function that replaces this stand-in, and store it in `made`."""
         self.made = self._make()
 
 
@@ -69,7 +72,7 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def bulk_kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """Return a stand-in for *function*, which numba compiles so that it releases the GIL."""
+    """Return a stand-in for *function*; numba compiles it to code that runs without the GIL."""
     return StandIn(lambda: _compiled(function, nogil=True))
 
 

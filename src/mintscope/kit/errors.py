@@ -20,7 +20,7 @@ ADDRESS_SHOWN_MAX: Final = 50
 
 
 class ErrorCode(StrEnum):
-    """The error codes: those of the API's specification first, then codes that were added later."""
+    """The error codes of the API: those of its specification first, then codes that were added."""
 
     INVALID_TOKEN_ADDRESS = "INVALID_TOKEN_ADDRESS"
     TOKEN_NOT_FOUND = "TOKEN_NOT_FOUND"

@@ -34,7 +34,7 @@ class Limit:
 
 
 class Admitted(msgspec.Struct, frozen=True, gc=False):
-    """The request may proceed."""
+    """A request was admitted by a rate limit."""
 
     remaining: int  # number of further requests that may proceed now
     reset_s: int  # seconds until the limit allows one more
@@ -54,7 +54,7 @@ def site_key(client: str) -> str:
 
 
 def of_a_site(limit: Limit) -> Limit:
-    """Return the limit of an IPv6 /48, which is SITE_SHARES times that of one client."""
+    """Return the limit for all clients of an IPv6 /48, which is SITE_SHARES times that of one."""
     return replace(limit, name=f"{limit.name} of a site", count=SITE_SHARES * limit.count)
 
 
@@ -70,11 +70,14 @@ class Limiter(Protocol):
         """Reduce the count of *key* by one admitted request, if one is still counted."""
 
     async def room(self, key: LimitKey) -> int:
-        """Return the number of requests of *key* that would be admitted now; count none."""
+        """Return the number of further requests of *key* that the limit allows now; count none."""
 
 
 async def take_all(windows: Sequence[tuple[Limiter, LimitKey]]) -> Denied | None:
-    """Count one request in each window, or in none: return the first denial; None if admitted."""
+    """Count one request in all of *windows*, or in none; return the denial, or None if admitted.
+
+    windows   rate limits, and the key whose requests each of them counts
+    """
     for number, (window, key) in enumerate(windows):
         verdict = await window.take(key)
         if isinstance(verdict, Denied):
@@ -89,24 +92,24 @@ class Limits(Protocol):
     """Creates all limiters of a process."""
 
     def limiter(self, limit: Limit, *, window: str | None = None) -> Limiter:
-        """Return the limiter of the window named *window*; None means the name of *limit*.
+        """Return a limiter whose counts have the name *window*; None: the name of *limit*.
 
-        Limiters of the same window share their counts.  Raises ValueError if the window has
-        another limit.
+        Limiters with the same name share their counts.  Raises ValueError if another limit has the
+        name.
         """
 
 
 class MemoryLimits:
-    """Implements Limits in the memory of this process."""
+    """Creates rate limiters whose counts are in the memory of this process."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._windows: dict[str, MovingWindow] = {}
 
     def limiter(self, limit: Limit, *, window: str | None = None) -> Limiter:
-        """Return the moving window named *window*; None means the name of *limit*.
+        """Return the limiter whose counts have the name *window*; None: the name of *limit*.
 
-        Raises ValueError if the window has another limit.
+        Raises ValueError if another limit has the name.
         """
         name = window or limit.name
         made = self._windows.setdefault(name, MovingWindow(limit, self._clock))
@@ -115,9 +118,9 @@ class MemoryLimits:
         return made
 
     def change(self, limit: Limit) -> None:
-        """Apply *limit* from now on, without resetting counts.
+        """Apply the changed *limit* from now on, without resetting counts.
 
-        Changes the windows whose limit has the same name as *limit*, or as its limit for sites.
+        The limit for all clients of an IPv6 /48, which depends on *limit*, changes, too.
         """
         for changed in (limit, of_a_site(limit)):
             for window in self._windows.values():
@@ -151,7 +154,7 @@ class MovingWindow:
         self.give_back_now(key)
 
     async def room(self, key: LimitKey) -> int:
-        """Return the number of requests of *key* that would be admitted now; count none."""
+        """Return the number of further requests of *key* that the limit allows now; count none."""
         read_at = self._clock.monotonic_s()
         admitted = self._young.get(key) or self._old.get(key) or ()
         counted = sum([read_at - at < self.limit.window_s for at in admitted])

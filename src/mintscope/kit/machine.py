@@ -70,7 +70,10 @@ class Machine:
             )
 
     async def expect_short_log(self) -> None:
-        """Raise ServiceUnavailable if a write-ahead log is too long, perhaps due to a long read."""
+        """Raise ServiceUnavailable if the write-ahead log of a SQLite file is too long.
+
+        A long read, such as a backup, prevents SQLite from shortening the log.
+        """
         for name, size in wal_bytes(self.folder).items():
             if size > self.wal_bytes_max:
                 raise ServiceUnavailable(
@@ -169,7 +172,7 @@ class PublicAddress:
             await asyncio.sleep(EVERY_S)
 
     async def look(self) -> None:
-        """Send one request, and store the fault that it has found, or None."""
+        """Send one request to the public address, and store the trouble that was found, or None."""
         try:
             async with asyncio.timeout(TIMEOUT_S):
                 self._trouble = await self._ask()
@@ -273,7 +276,10 @@ def let_go_of_library(name: str) -> int:
 
 
 def _clean_maps(text: str, name: str) -> Iterator[tuple[int, int, int]]:
-    """Yield begin, end and resident bytes of each unchanged memory map of library *name*."""
+    """Yield begin, end and resident bytes of each memory map of library *name* without changes.
+
+    text   the content of /proc/self/smaps
+    """
     for part in re.split(r"^(?=[0-9a-f]+-[0-9a-f]+ )", text, flags=re.MULTILINE)[1:]:
         head, *lines = part.splitlines()
         span, access, *rest = head.split()

@@ -42,7 +42,7 @@ class Adverts:
         self._trials: dict[str, str] = {}
 
     def add(self, operations: Sequence[Operation], identity: Identity) -> None:
-        """Add an advert for each of *operations* that is payable."""
+        """Create an advert, for x402 catalogs, of each of *operations* that clients can pay for."""
         for each in operations:
             if each.is_payable:
                 whole = advert_of(each, identity)

@@ -39,7 +39,7 @@ def schemas_of(types: tuple[Any, ...]) -> tuple[tuple[Schema, ...], Mapping[str,
 
 
 def _say_rivals(component: Schema) -> None:
-    """Replace INSTEAD_OF in *component* by JSON Schema for fields that exclude each other."""
+    """State in the JSON Schema *component* which fields exclude each other, by their INSTEAD_OF."""
     fields = component.get("properties", {})
     pairs = [
         [other, name]

@@ -58,9 +58,11 @@ def example_target(operation: Operation) -> str:
 def write_x402(
     operations: Sequence[Operation], identity: Identity, terms: Sequence[Terms], adverts: Adverts
 ) -> bytes:
-    """Return the document of x402 sales: `resources` for x402scan, the other fields for clients.
+    """Return the document that lists, for x402 clients and catalogs, all routes that can be paid.
 
-    Source    x402scan, docs/DISCOVERY.md; draft-hawkins-x402-dns-discovery
+    The catalog x402scan reads `resources`; clients read the other fields.
+
+    Source   x402scan, docs/DISCOVERY.md; draft-hawkins-x402-dns-discovery
     """
     sold = [each for each in operations if each.is_payable]
     urls = [identity.origin + example_target(each) for each in sold]
@@ -222,7 +224,7 @@ def _entry(name: str, title: str, url: str, media_type: str) -> dict[str, str]:
 
 
 def _name(identity: Identity) -> str:
-    """Return the server's name: the host's labels reversed, and the service's name."""
+    """Return the MCP server's name, for example `com.example.api/mintscope`."""
     host = urlsplit(identity.origin).hostname or "localhost"
     return f"{'.'.join(reversed(host.split('.')))}/{_slug(identity.name)}"
 

@@ -314,10 +314,10 @@ class BacktestRoutes:
         condition: Condition,
         expect: Callable[[int], Awaitable[None]],
     ) -> tuple[Made, int]:
-        """Return the page of the backtest on *mints*, and its cost in credits.
+        """Return the response for a backtest on all of *mints*, and its cost in credits.
 
-        expect    called before each token with the cost so far; raises if the client cannot pay, or
-                  has left, so that no more work is done
+        expect   called before each token with the cost so far; raises if the client cannot pay, or
+                 has left, so that no more work is done
         """
         tip = await self.shop.reader.tip()
         lines: list[BacktestedToken] = []

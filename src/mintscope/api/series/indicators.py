@@ -151,7 +151,7 @@ class Indicators(NamedTuple):
         return max((each.lead for each in self.asked), default=0)
 
     def has_waypoints(self, within: Range) -> bool:
-        """Return whether the stored waypoints are valid for the candles of *within*."""
+        """Return whether indicators of *within* can start from stored waypoints."""
         # Waypoints are in USD, and stored only for the timeframes of stored candles.
         return self.unit == "usd" and within.kept_in_each == 1
 
@@ -167,7 +167,10 @@ class Indicators(NamedTuple):
 
 
 def _wanted(names: Sequence[str], unit: PriceUnit) -> Indicators:
-    """Return the indicators in *names*.  Raises BadRequest for an unknown name or parameter."""
+    """Return the indicators that a request's field `names` lists.
+
+    Raises BadRequest for an unknown name or parameter.
+    """
     try:
         asked = [read(name) for name in dict.fromkeys(names) if name not in {*NAMES, wire.CANDLE}]
     except ValueError as problem:

@@ -246,7 +246,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class _Run(NamedTuple):
-    """Consecutive candles, oldest first, each with its JSON."""
+    """Cached consecutive candles, oldest first, and the JSON of each."""
 
     candles: list[SeriesCandle]
     encoded: list[bytes]
@@ -265,10 +265,10 @@ class EncodedCandles:
         self._runs: OrderedDict[str, _Run] = OrderedDict()
 
     def page(self, series: str, candles: Sequence[SeriesCandle], ended: UnixS) -> bytes:
-        """Return *candles*, oldest first, as a list in JSON.
+        """Return *candles*, oldest first, as a list in JSON; all but open ones come from a cache.
 
-        series   the name of the series of the candles
-        ended    a candle that begins after this time is open
+        series   the name under which the candles are cached
+        ended    candles that begin after this time are open
         """
         ended_count = bisect_right(candles, ended, key=BUCKET)
         encoded = self._ended(series, list(candles[:ended_count]))
@@ -480,9 +480,9 @@ async def read_series(
 
 
 async def read_supply(reader: SeriesReader, mint: Mint, unit: PriceUnit) -> Supply | None:
-    """Return the supply of *mint* if *unit* is the market cap; None for other units.
+    """Return the supply of *mint*, if *unit* is the market cap; None for other units.
 
-    Raises InsufficientData if the supply is unknown, or if the chain does not count it.
+    Raises InsufficientData if the supply is unknown, or cannot be read from the chain.
     """
     if unit != "marketcap":
         return None

@@ -113,7 +113,6 @@ class NewestCandles:
 
 
 def _size(kept: KeptCandles) -> int:
-    """Return the rough size of *kept* in rows: of its rows, swaps, waypoints and states."""
     lists = (kept.rows, kept.tail, kept.unpriced, kept.waypoints)
     states = len(kept.state or b"") + len(kept.in_sol or b"")
     return WINDOW_ROWS + sum(map(len, lists)) + states // ROW_BYTES
@@ -180,7 +179,11 @@ def made_of(tip: LogTip, page: Wire, *, is_empty: bool) -> Made:
 
 
 class Wanted(NamedTuple):
-    """A requested page of a series of *mint*, such as `candles`; *query* is the parsed query."""
+    """A request for one page of data of *mint*.
+
+    kind    the kind of data, such as `candles`
+    query   the parsed query
+    """
 
     mint: Mint
     kind: str
@@ -203,10 +206,10 @@ class ReadRows(NamedTuple):
 
 
 class RowsSold(NamedTuple):
-    """A description of rows that are sold in one response body.
+    """The rows, such as candles, that are sold in one response.
 
-    name         the name of the file for download; "" if the body is no file
-    is_costly    whether reading is so costly that the rows are read only for a client with a credit
+    name        the name of the file for download; "" if the body is no file
+    is_costly   whether reading is so costly that the rows are read only for a client with a credit
     """
 
     resource: Resource
@@ -295,7 +298,7 @@ class SeriesShop:
         sold: RowsSold,
         read: Callable[[], Awaitable[ReadRows]],
     ) -> Response:
-        """Return the body of the rows from *read*, for one credit per ROWS_A_CREDIT, rounded up.
+        """Sell the rows that *read* returns, for one credit per ROWS_A_CREDIT, rounded up.
 
         The body is written only for a client that can pay for it.
         """

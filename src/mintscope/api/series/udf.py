@@ -333,7 +333,7 @@ class UdfRoutes:
         return ReadRows(kept.tip, len(page.candles), partial(_drawn, page))
 
     async def _lines(self, question: ListQuestion) -> Sequence[ListLine]:
-        """Return the lines of the list that *question* selects, from a search in a thread."""
+        """Search the newest list of tokens in a thread; return the tokens for *question*."""
         return (await asyncio.to_thread(self.lists.newest().page, question)).lines
 
     async def _mint(self, symbol: str) -> Mint:
@@ -369,9 +369,10 @@ def _symbol_of(line: ListLine) -> str:
 
 
 def shown_scale(usd: float | None) -> int:
-    """Return the reciprocal of the price step that shows DIGITS significant digits of *usd*.
+    """Return UDF's `pricescale` for a price: 1 divided by the step in which it is shown.
 
-    The step has 2 to DECIMALS_MAX decimals, or 2 decimals if *usd* is None.
+    The step shows DIGITS significant digits of *usd*, with 2 to DECIMALS_MAX decimals; if *usd* is
+    None, with 2.
     """
     if usd is None:
         return 100

@@ -200,7 +200,10 @@ def _run(
 
 
 async def _buy(purchase: BuyOptions, journal: Journal, buy: Callable[[Buyer], Awaitable[T]]) -> T:
-    """Run *buy*; its limit is that of the wallet, plus the earlier payments in *journal*."""
+    """Return the result of *buy*, which gets a client that pays from the wallet.
+
+    The client may spend the wallet's limit in addition to the earlier payments in *journal*.
+    """
     limit = purchase.wallet.limit
     limit = replace(limit, atoms_in_all=limit.atoms_in_all + journal.atoms)
     wallet = replace(purchase.wallet, limit=limit)

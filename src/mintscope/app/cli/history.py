@@ -165,7 +165,7 @@ def days_ago(days: float) -> UnixS:
 
 @dataclass(kw_only=True)
 class Giving:
-    """One backfill to run, with its options.
+    """The backfill that one `mintscope history` command runs, with the command's options.
 
     from_time     the requested start of the backfill; `run` replaces it with the actual start
     calls_per_s   the maximum number of requests to the node in a second
@@ -254,11 +254,10 @@ class Giving:
         return job.listed
 
     async def _joined(self, market: Market) -> Stage:
-        """Wait up to a minute for ingest to join the backfill; return its stage.
+        """Wait up to a minute until ingest joins the backfill to the market; return its stage.
 
-        If ingest has not joined the backfill by then, the stage is READY.
-        If the stage is READING, the log lacks swaps after the backfill, and more must be read; in
-        this case, wait AGAIN_S more.
+        The stage is READY if ingest has not joined it by then.  If the stage is READING, the log
+        lacks swaps after the backfill, and more must be read; in this case, wait AGAIN_S more.
         Raises ValueError if the mint is no longer tracked.
         """
         stage = Stage.READY

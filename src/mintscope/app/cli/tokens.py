@@ -194,7 +194,10 @@ async def _lines(market: Market, after: str, count: int) -> list[tuple[output.Ce
 
 
 def _readiness(tracked: TrackedMint, now: UnixS | None) -> list[str | None]:
-    """Return the earliest time at which each timeframe is ready, or "now"; None if unknown."""
+    """Return, for each timeframe, the earliest time at which it has all indicators.
+
+    "now" stands for times that have passed; None for all, if *now* is None.
+    """
     if now is None:
         return [None] * len(Timeframe)
     moments = ready_from(tracked.state, now).values()
@@ -281,7 +284,10 @@ def _remove_others(folder: Path, pattern: re.Pattern[str], files: set[Path]) -> 
 
 
 async def _tables(market: Market, within: Range) -> AsyncIterator[tuple[int, tables.Table]]:
-    """Yield the number of each file, from 1, and its candles *within* the range, sorted by mint."""
+    """Yield the candles *within* a range for each file of an export, with the file's number.
+
+    Files are numbered from 1.  Candles are sorted by mint, and no mint is in two files.
+    """
     number = 1
     rows = 0
     parts: list[tables.Table] = []

@@ -399,7 +399,7 @@ def _problem(
 
 
 def _key(location: Sequence[int | str], known: Mapping[str, Setting]) -> str:
-    """Return the key of the setting at *location*, or of the nearest setting above it.
+    """Return the key of the setting at *location* in the TOML file, or of the nearest one above it.
 
     If there is none, return all parts of *location*, joined with dots.
     """

@@ -176,7 +176,7 @@ def check_coverage(config: Config) -> Iterator[Finding]:
 
 
 def findings(coverage: exchanges.Coverage, share_min: float) -> Iterator[Finding]:
-    """Yield findings about *coverage*, in its newest window and in all its hours.
+    """Yield findings about the share of token exchanges that was read, lately and in a day.
 
     share_min   the least share of volume and of calls, 0 to 1; a warning is yielded if less was
                 read in the newest window
@@ -217,7 +217,7 @@ def findings(coverage: exchanges.Coverage, share_min: float) -> Iterator[Finding
 
 
 def _most_missed(coverage: exchanges.Coverage, since: UnixS) -> list[exchanges.MissedProgram]:
-    """Return the programs with the most missed volume; their numbers are those of all hours.
+    """Return the programs with the most missed volume, with their numbers of all hours.
 
     These are the first SHOWN_MAX programs of all hours of *coverage*, and the first SHOWN_MAX of
     the hours from *since* on, in the order of `missed_programs` for all hours.

@@ -205,7 +205,7 @@ def _surface(visitor: Visitor, path: str) -> Iterator[Finding]:
 
 
 def _texts(visitor: Visitor) -> Iterator[Finding]:
-    """Check how llms.txt and the skill begin, the OpenAPI version, and the links of the catalog."""
+    """Check how llms.txt and skill.md begin, the OpenAPI version, and the links in the catalog."""
     for path, start in ((LLMS, "# "), (SKILL, "---\nname: ")):
         answer = visitor.ask(path)
         if answer.status_code == httpx.codes.OK and not answer.text.startswith(start):

@@ -1,6 +1,6 @@
 """Checks of the doctor: machine, pepper, ports, proxies, pages, mail, alerts and backups.
 
-`check_surfaces` checks the documents for directories of APIs.
+`check_surfaces` checks the documents by which public catalogs list the API.
 """
 
 import asyncio

@@ -161,7 +161,7 @@ def check_money(config: Config) -> Iterator[Finding]:
 
 
 async def _sums(money: stores.Money) -> Finding:
-    """Return whether each account equals the sum of its entries, as a finding.
+    """Report whether the balance of each credit account equals the sum of its journal entries.
 
     If there are more than ADDED_UP_MAX accounts or entries, report the last audit instead, or warn
     that no audit has ended yet.
@@ -191,7 +191,7 @@ def _audited(walked: Walked) -> Finding:
 
 
 def _closed(walked: Walked) -> str:
-    """Return the last closed month, in words; "" if no month is closed."""
+    """Return, in words, up to which month the journal of credits is closed; "" if no month is."""
     if walked.closed is None:
         return ""
     year, number = divmod(walked.closed, MONTHS)

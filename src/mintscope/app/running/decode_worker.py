@@ -40,7 +40,7 @@ def decoder(dex: DexConfig) -> Decode:
 
 
 def decode_json_transactions(transactions: Sequence[msgspec.Raw]) -> Decoded:
-    """Return the decoded *transactions*, which are those of a getBlock result."""
+    """Return the decoded *transactions*, each in the JSON form of the RPC method getBlock."""
     return decode_block(JsonTransactions(transactions))
 
 
@@ -76,7 +76,10 @@ def worker_of(dex: DexConfig) -> DecodeWorker:
 
 
 def pack(transactions: Transactions) -> tuple[str, Sequence[memoryview]]:
-    """Return the form of *transactions*, JSON or PROTOBUF, and the bytes of each."""
+    """Return *transactions* in the form in which another process gets them.
+
+    These are the format, JSON or PROTOBUF, and the bytes of each transaction.
+    """
     if isinstance(transactions, JsonTransactions):
         return JSON, [memoryview(entry) for entry in transactions.entries]
     # Imported only for a stream, because protobuf is an extra.
@@ -87,7 +90,7 @@ def pack(transactions: Transactions) -> tuple[str, Sequence[memoryview]]:
 
 
 def unpack(form: str, parts: Sequence[memoryview]) -> Transactions:
-    """Return the transactions that `pack` has packed."""
+    """Return the transactions that another process has sent as *parts* in the format *form*."""
     if form == JSON:
         return JsonTransactions([msgspec.Raw(part) for part in parts])
     from mintscope.solana.yellowstone.geyser_pb2 import SubscribeUpdateTransactionInfo  # noqa: PLC0415 - as above

@@ -82,7 +82,7 @@ class BuyerTask:
 
     @property
     def asset(self) -> Pubkey:
-        """The mint that the buyer pays with: the payment token by default."""
+        """The mint of the token in which the buyer pays; by default, the devchain's own."""
         return self.paid_in or self.genesis.mint
 
     @property

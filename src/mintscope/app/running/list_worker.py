@@ -86,7 +86,7 @@ async def _store(order: Order) -> bool:
 
 
 def main() -> int:
-    """Store the list as the order on standard input demands; return the exit code."""
+    """Store the list of all tokens, by the `Order` on standard input; return the exit code."""
     order = msgspec.json.decode(sys.stdin.buffer.read(), type=Order)
     # SIGALRM also ends a process that waits in C code.
     signal.setitimer(signal.ITIMER_REAL, order.alone_s_max)

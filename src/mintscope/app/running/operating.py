@@ -1,4 +1,4 @@
-"""The data and actions of administrators while the service runs.
+"""The data and actions of the administrators' pages: settings, errors, backfills and sales.
 
 When a process ends, its counts of the last minute may be lost.
 """
@@ -64,9 +64,10 @@ class HourWriter:
             await self.round()
 
     async def round(self) -> None:
-        """Write the new counts; if they cannot be written, the next round writes them.
+        """Add the counts since the last round to those of the hour, and store the age and the fund.
 
-        If it is unknown whether they were written, no round writes them again.
+        If this fails, the next round adds the counts, unless it is unknown whether they were
+        stored.
         """
         now = self.clock.now()
         total = counted()

@@ -32,7 +32,7 @@ def values_of(config: Config) -> dict[str, Any]:
 
 @dataclass(eq=False, repr=False)
 class Reloading:
-    """The settings of a running process; some of them can be changed without a restart.
+    """Applies changed settings to a running process; some of them need no restart.
 
     reread    reads the configuration again.  Raises ConfigError
     applied   functions that apply new settings, by key of the setting

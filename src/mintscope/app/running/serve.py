@@ -121,7 +121,7 @@ def living(process: str, loaded: Loaded, *, in_use: int = EXIT_OPERATOR) -> Iter
 
 
 def changed_settings(loaded: Loaded) -> dict[str, str]:
-    """Return the settings that differ from their defaults, as `mintscope config` shows them."""
+    """Return the settings that differ from their defaults, with secrets masked, by name."""
     return {
         setting.key: shown(setting.value(loaded.config))
         for _, _, group in settings()
@@ -457,7 +457,7 @@ class Children:
         log.warning("process ended", process=child.name, exit_code=code, restart_in_s=wait_s)
 
     def _is_served(self, child: _Child) -> bool:
-        """Return whether another running child serves the clients of *child*."""
+        """Return whether another process accepts clients at the listener of *child*."""
         return any(
             other.listener is child.listener and other.process is not None
             for other in self._children
@@ -586,10 +586,10 @@ def start_api(
     *,
     worker: int = 1,
 ) -> None:
-    """Start an api that serves the clients of *listener*; if it ends for good, all children end.
+    """Start an api process that serves the clients of *listener*; if it ends for good, all end.
 
     options   further arguments of the command
-    worker    the number of the api, from 1
+    worker    the number of the api process, from 1
     """
     arguments = ["api", "--listener", str(listener.fileno()), *options]
     if worker > 1:

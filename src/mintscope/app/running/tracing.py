@@ -88,9 +88,9 @@ PARENT_SAYS: Final = "processes"
 
 
 class Siblings:
-    """The states of all processes, as the parent has last reported them.
+    """The states of all processes of `serve`, as `serve` has last reported them to this one.
 
-    has_parent   whether this process has a parent that reports states
+    has_parent   whether `serve` has started this process, and reports states
     is_restart   whether this process was restarted
     """
 

@@ -187,9 +187,9 @@ def _expect_pepper(config: Config) -> None:
 
 
 async def _walk(books: AuditBooks, clock: Clock, *, begins: bool) -> Sequence[Violation]:
-    """Check the books part by part, until the walk through them ends; return the violations.
+    """Check all invariants of the payment tables, part by part; return the violations.
 
-    begins   whether to begin a new walk if the last one has ended
+    begins   whether to begin a new check if the last one is complete; else, resume the last one
     """
     found: list[Violation] = []
     part = await books.prove(now=clock.now(), begins=begins)

@@ -292,7 +292,10 @@ def copy(source: Side, target: Side, name: str, progress: Progress) -> dict[str,
 
 
 def _copy_table(source: Side, target: Side, table: Relation, progress: Progress) -> Sum | None:
-    """Copy the rows that *target* lacks; return the table's sum, or None if *target* had rows."""
+    """Copy the rows of *table* that *target* lacks, which are those after its last key.
+
+    Return the checksum of the table; None if *target* had rows.
+    """
     last = _last(target, table)
     adding = _Adding()
     for rows in _parts(source, table, after=last):
@@ -518,7 +521,8 @@ def copy_running(source: str, target: str, progress: Progress) -> dict[str, Sum]
     """Copy all data of the place *source*, which may be in use, to the place *target*.
 
     Files of *source* are migrated first; a database of *source* must have no pending migrations.
-    Return the sum of each table; `copy` describes *progress*.  Raises CannotCopy, UnusableStore.
+    Return the checksum of each table; `copy` describes *progress*.  Raises CannotCopy,
+    UnusableStore.
     """
     with ExitStack() as stack:
         read = stack.enter_context(_opened(source, is_new=False))

@@ -49,9 +49,9 @@ class MarketEngine:
 
 @dataclass(eq=False, repr=False)
 class Market:
-    """The ports of the market; each is opened at first use.
+    """The readers and writers of market data; each is opened at first use.
 
-    stack         closes the opened ports when it is closed
+    stack         closes the opened ones when it is closed
     follows_all   whether to track every mint that trades, not only the listed ones
     retention     the periods for which candles and swaps are stored
     """
@@ -93,7 +93,7 @@ class Market:
 
     @cached_property
     def list_snapshots(self) -> ListSnapshots:
-        """Stores snapshots of the list, from which api processes start."""
+        """Stores the list of all tokens, so that an api process can start with the stored list."""
         return self._opened(SqlListSnapshots(self.engine.read(), self.engine.beside()))
 
     @cached_property

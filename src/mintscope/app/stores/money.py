@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class SqlAccountStore:
-    """Runs work on the rows of accounts; implements AccountStore."""
+    """Runs functions that read or change account rows, each in a transaction."""
 
     def __init__(self, connections: AccountConnections) -> None:
         self._connections = connections
@@ -49,7 +49,7 @@ class SqlAccountStore:
 
 
 class Opened(Protocol):
-    """An object with resources to release at the end."""
+    """A store with connections to close at the end."""
 
     async def close(self) -> None:
         """Close files and connections."""
@@ -127,7 +127,7 @@ class Money:
 
     @cached_property
     def books(self) -> SqlPaymentBooks:
-        """The books of payments, for audits and operators."""
+        """The tables of payments, credits and their totals, for audits and operators."""
         return self._opened(self.engine.books())
 
     @cached_property

@@ -46,10 +46,12 @@ MARK: Final = "CREATE TABLE copy_progress (source text NOT NULL, guard text NOT 
 
 
 class PostgresSide:
-    """The tables in the schema of *dsn*; opening creates missing tables.
+    """The PostgreSQL tables of a copy, as its source or its target, in the schema of *dsn*.
 
-    is_new   whether the schema is the target of a copy; its pending migrations are then run first,
-             unless an unfinished copy is in it.  If False, every read sees the data at the time of
+    Opening creates missing tables.
+
+    is_new   True: this is the target, and pending migrations are run first, unless an unfinished
+             copy is in it; False: this is the source, every read sees the data at the time of
              opening, and opening raises NeedsUpgrade if migrations are pending
     """
 

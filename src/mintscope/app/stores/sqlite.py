@@ -220,11 +220,11 @@ class _OnlyOne:
 
 
 class SqliteEngine:
-    """The stores in the files of *folder*.
+    """Opens the stores of an installation that are SQLite files in one folder.
 
-    place    the place of the stores, for `mintscope copy`
-    where    the place in words, for messages, without secrets
-    disk     the folder of the stores; None: they are not in a folder of this machine
+    place   the place of the stores, for `mintscope copy`
+    where   the place in words, for messages
+    disk    the folder of the stores
 
     `open_market` and `open_money` raise UnusableStore, also for errors at the first use of a port.
     """
@@ -242,7 +242,7 @@ class SqliteEngine:
         retention: Retention = DEFAULT_RETENTION,
         epoch: int | None = None,
     ) -> AsyncIterator[Market]:
-        """Open the market; *epoch* is ignored, because files have only one writer."""
+        """Open the market file; *epoch* is not needed, because a file has only one writer."""
         del epoch
         path = _path("market", self.disk, MARKET_FILE)
         try:

@@ -407,9 +407,9 @@ class Server(uvicorn.Server):
     @override
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Call `handle_exit` on SIGINT or SIGTERM in the block, unless `obeys_signals` is False.
+        """Stop the server on SIGINT or SIGTERM in the block, unless `obeys_signals` is False.
 
-        A SIGINT after the server has begun to stop ends open responses.
+        A SIGINT after the server has begun to stop also ends open responses.
         """
         if not self.obeys_signals:
             yield

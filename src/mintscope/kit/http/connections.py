@@ -132,7 +132,11 @@ class Group:
         return self.count >= self.count_max
 
     def make_room(self, now_s: float) -> bool:
-        """Close an incomplete or idle connection; return False if none may be closed."""
+        """Close one connection to make room; return False if none may be closed.
+
+        That is the oldest connection without a complete request, or else the one that has been idle
+        for longest, if it has been idle for long enough.
+        """
         # A client without a whole request loses least.
         oldest = next(iter(self.incomplete), None)
         if oldest is None:
@@ -246,7 +250,10 @@ class Connections:
             group.idle.pop(connection, None)
 
     def begin_resting(self, connection: Connection) -> None:
-        """Record that *connection* is idle; close it if it stays idle for `keep_alive_s_max`."""
+        """Record that *connection* waits for its next request, for `keep_alive_s_max` at most.
+
+        Then it is closed; if another connection needs the place, it is closed sooner.
+        """
         groups = self._members.get(connection)
         if groups is None:
             return

@@ -115,7 +115,7 @@ class PacedProtocol(asyncio.Protocol):
 
     @abstractmethod
     def _refuse_unreadable(self) -> None:
-        """Refuse input that the parser cannot read, or that a callback of the parser rejected."""
+        """Refuse a request that is no valid HTTP, or that exceeds a limit."""
 
     @override
     def data_received(self, data: bytes) -> None:
@@ -123,7 +123,10 @@ class PacedProtocol(asyncio.Protocol):
             self._keep(self._keeps + len(data))
 
     def _read_or_queue(self, data: bytes) -> bool:
-        """Parse *data* if this connection may be read now, else queue it; return True if parsed."""
+        """Parse *data* if no other connection was read in this iteration, and return True.
+
+        Otherwise, queue it and return False.  Connections on which clients have paid need not wait.
+        """
         if self._has_paid or self.open_connections.queue.take():
             self._read(data)
             return True
@@ -140,7 +143,7 @@ class PacedProtocol(asyncio.Protocol):
             self._refuse_unreadable()
 
     def _read_behind_upgrade(self, data: bytes) -> None:
-        """Read *data*, received after an upgrade; ignore it if the upgrade was not accepted."""
+        """Read *data*, received after an upgrade; do nothing if the upgrade was not accepted."""
 
     def _read_queued(self, data: bytes) -> bool:
         if self.transport.is_closing():
@@ -278,7 +281,10 @@ class DispatchingProtocol(PacedProtocol):
         self._start(self._cycle(WholeResponse, scope, body, keep_alive=stays))
 
     def start_instead(self, cycle: FastPathCycle) -> None:
-        """Pass the request of *cycle* to the application; no other request is in progress."""
+        """Answer the request of *cycle* by the application, because the fast path has given it up.
+
+        No other request of the connection is being answered.
+        """
         scope = self._scope(PLAIN_METHOD.decode("ascii"), cycle.head)
         ordinary = self._cycle(WholeResponse, scope, bytearray(), keep_alive=cycle.keep_alive)
         ordinary.is_followed_by_end = cycle.is_followed_by_end

@@ -51,15 +51,15 @@ class RateLimit:
             raise RateLimited(verdict.retry_after_s)
 
     async def give_back(self, key: LimitKey) -> None:
-        """Reduce the count of *key* by one request."""
+        """Undo the count of one request of *key*."""
         await self._limiter.give_back(key)
 
 
 class AddressLimit:
     """Limits the requests of each client address; an IPv6 /48 may send four times as many.
 
-    One request continues in each iteration of the event loop, so that clients that pay need not
-    wait for all requests that arrived together.
+    Requests that arrive together continue one by one, in iterations of the event loop, so that
+    clients that pay need not wait for all of them.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class AddressLimits:
         return AddressLimit(limit, self.limits, addresses=self.addresses, queue=self.queue)
 
     def by_account(self, limit: Limit) -> RateLimit:
-        """Return an object that limits accounts to *limit*; addresses have separate counts."""
+        """Return an object that allows *limit* requests to each account; addresses do not count."""
         return RateLimit(self.limits.limiter(limit))
 
 
@@ -136,7 +136,10 @@ ALL: Final = "all"
 
 
 class WriteBudget:
-    """Limits the number of account changes; budgets with the same limits share their counts."""
+    """Limits how often accounts are changed: by one user, and by all users together.
+
+    Budgets with the same limits share their counts.
+    """
 
     def __init__(
         self, limits: Limits, *, of_account: Limit = WRITES, of_all: Limit = WRITES_OF_ALL

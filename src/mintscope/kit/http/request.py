@@ -177,7 +177,7 @@ class Request:
             undo()
 
     def note_sent(self) -> None:
-        """Forget `if_unsent`, because the response was sent.
+        """Record that the response was sent, so that the charge is no longer undone (`if_unsent`).
 
         If this request was made on behalf of another request, that request takes `if_unsent` over.
         """
@@ -349,13 +349,13 @@ PHRASES: Final[Mapping[str, Callable[[Match[str]], str]]] = {
 
 @cache
 def _described(shape: object) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """Return the JSON schema of *shape*, and the schemas that it refers to."""
+    """Return the JSON schema of *shape*, and the schemas to which it refers, by name."""
     (schema,), named = msgspec.json.schema_components((shape,), ref_template="{name}")
     return schema, named
 
 
 def _named(shape: object, value: object, place: str) -> tuple[str, str]:
-    """Return the phrase to replace in a message, and the phrase with the expected names."""
+    """Return a vague phrase of an error message, and a phrase with all names that are expected."""
     # Both are "" if the names are not known.
     schema, named = _described(shape)
     kinds = schema.get("discriminator", {})

@@ -11,7 +11,7 @@ from mintscope.kit.errors import BadRequest, HeadersTooLarge, PayloadTooLarge, S
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """Bounds on requests and connections."""
+    """The limits of HTTP requests, WebSocket messages and connections."""
 
     head_bytes_max: int = 16 * 1024  # bytes of the request line and the headers in total
     url_bytes_max: int = 2_560  # bytes of the address: enough for a stream of 50 mints
@@ -36,7 +36,10 @@ class Bounds:
 
     @property
     def request_bytes_max(self) -> int:
-        """The maximum size of a request in bytes; a body in chunks of over 4 bytes fits."""
+        """The maximum size of a request in bytes, with room for the lengths of a body's chunks.
+
+        A body in chunks of over 4 bytes each fits.
+        """
         return self.head_bytes_max + 2 * self.body_bytes_max
 
 

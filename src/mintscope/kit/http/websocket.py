@@ -242,7 +242,7 @@ class PushedMessages(PushedBody):
 
 
 class MessagesResponse(WholeResponse):
-    """Answers the request of a WebSocket: writes a pushed body as messages.
+    """Answers over a WebSocket: writes the events of a stream as messages.
 
     Any other response is a refusal.  It is sent over HTTP if the handshake is not yet answered,
     otherwise as a message, with a close frame.
@@ -416,7 +416,7 @@ class UpgradingProtocol(DispatchingProtocol):
         self._start(cycle)
 
     def _refuse_message(self, websocket: WebSocket, error: ServiceError) -> None:
-        """Send *error*, for which no route ran, in the form of the errors of routes, and close."""
+        """Send *error*, which occurred before a route was found, as a message; then close."""
         connections = self.open_connections
         refusal = connections.write_refusal(
             error, path=self.url, at=connections.clock.now(), request_id=token_hex(8).encode()

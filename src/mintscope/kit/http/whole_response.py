@@ -184,7 +184,7 @@ class WholeResponse:
         return chunk + b"0\r\n\r\n" if is_last else chunk
 
     def complete(self) -> None:
-        """End the response: continue with the next request, or close the connection."""
+        """Record that the response is complete; start the next request, or close the connection."""
         self.response_complete = True
         self.message_event.set()
         if not self.keep_alive and not self.is_followed_by_end:

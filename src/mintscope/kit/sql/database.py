@@ -49,7 +49,7 @@ class DatabaseError(Exception):
 
 
 class DatabaseAway(DatabaseError):
-    """The engine cannot be used now, for example because it does not respond or cannot write.
+    """The database cannot be used now, for example because it does not respond or cannot write.
 
     The transaction had no effect; only for InDoubt, its outcome is unknown.
     """
@@ -85,7 +85,7 @@ class Rows:
 
 @runtime_checkable
 class Remote(Protocol):
-    """A database on a machine with its own clock, shared by all processes."""
+    """A database on another machine, whose clock may differ from the clock of this process."""
 
     def ahead_ms(self) -> int:
         """Return the milliseconds by which this process's clock is surely ahead of the database's.
@@ -127,7 +127,7 @@ class DatabaseAccess(Protocol[Read_co]):
     """Runs database work without blocking the event loop."""
 
     async def run(self, work: Callable[[Read_co], T]) -> T:
-        """Return the result of *work* on a connection.  Raises its errors."""
+        """Call *work* with a database connection, and return its result.  Raises its errors."""
 
     def close(self) -> None:
         """Close the connections."""
@@ -140,7 +140,7 @@ class AccessAtOnce(Generic[Read]):
         self._database = database
 
     async def run(self, work: Callable[[Read], T]) -> T:
-        """Return the result of *work* on the connection."""
+        """Call *work* with the connection, and return its result."""
         return work(self._database)
 
     def close(self) -> None:
@@ -169,7 +169,7 @@ class AccessInThreads(Generic[Read]):
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="database-read")
 
     async def run(self, work: Callable[[Read], T]) -> T:
-        """Return the result of *work* from one of the threads.
+        """Call *work* with a connection in one of the threads, and return its result.
 
         Raises DatabaseAway if there is no result in time.
         """
@@ -253,7 +253,7 @@ def ahead_ms(database: Database) -> int:
 
 
 class RunsMany(Protocol):
-    """The methods of a connection that `delete_part` uses."""
+    """A connection of any engine: the methods that deletion in parts needs."""
 
     def execute(self, statement: str, values: Any = ..., /) -> Iterable[Any]:
         """Run *statement*, and return its rows."""
@@ -284,7 +284,7 @@ APART_MS_MAX: Final = 2_000  # replicas read each other's dates, so clocks must 
 
 
 class ClockDifference(NamedTuple):
-    """The time by which this process's clock is ahead of the server's, and its uncertainty."""
+    """The milliseconds by which this process's clock is ahead of the server's, and their error."""
 
     ahead_ms: int
     doubt_ms: int

@@ -92,10 +92,10 @@ def safe_since(money: Database) -> UnixMs | None:
 
 
 def expect_joined(first: int, ran: Collection[int], place: str) -> None:
-    """Raise UnusableStore if a store has run migrations, but not migration *first*.
+    """Raise UnusableStore if a store is too old for this version of mintscope to migrate.
 
-    first   the number of the migration that joins all older ones
-    ran     the numbers of the migrations that the store has run
+    first   the number of the oldest migration that this version still has
+    ran     the numbers of the migrations that the store has run; empty if the store is new
     place   the store, as the error message names it
     """
     if ran and first not in ran:

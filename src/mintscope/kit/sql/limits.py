@@ -33,7 +33,7 @@ class LimitStoreAway(Exception):
 
 
 class AskedWindow(NamedTuple):
-    """A request for one window: give back *returned* admissions, then take *taken* new ones."""
+    """A change of a rate limit's count: subtract *returned* requests, then add *taken* new ones."""
 
     key: bytes
     admitted_max: int
@@ -71,7 +71,7 @@ Change: TypeAlias = Literal[-1, 0, 1]
 
 
 class Settled(NamedTuple):
-    """The answer of the store to one request."""
+    """The state of a rate limit in the shared store, after one request was counted or not."""
 
     room_left: int  # further requests that the limit allows; below 0 if one was refused
     reset_us: int  # microseconds until the oldest admission no longer counts
@@ -152,7 +152,7 @@ class LimitBatches:
             _tell(questions, each, sent_us)
 
     async def _settle(self, asked: Sequence[AskedWindow]) -> Sequence[FoundWindow] | None:
-        """Send *asked*, and once more after a failure; return None if the store is unreachable."""
+        """Change counts in the store, with one repetition; return None if it is unreachable."""
         found = await self._call(asked)
         if isinstance(found, LimitStoreAway):
             # The first outcome is unknown: taking twice is safe, giving back twice is not.
@@ -230,7 +230,10 @@ ASK_AGAIN_US: Final = US  # other processes may give admissions back, so ask aga
 
 
 class SharedLimits:
-    """Implements Limits for *replicas* processes that share a store."""
+    """Creates rate limiters whose counts are in a store that *replicas* processes share.
+
+    While the store is unreachable, each process admits its share of the limit.
+    """
 
     def __init__(self, batches: LimitBatches, clock: Clock, *, replicas: int) -> None:
         self._batches = batches

@@ -50,7 +50,11 @@ class Migration(NamedTuple):
 
     @property
     def least(self) -> int:
-        """The number in the script's first line, `-- least: NUMBER`; `number` without that line."""
+        """The newest migration that code must know so that it can use the store after this one.
+
+        The script states it in its first line, `-- least: NUMBER`; without that line it is
+        `number`.
+        """
         found = LEAST.match(self.script)
         return self.number if found is None else int(found[1])
 

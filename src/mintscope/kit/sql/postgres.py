@@ -203,7 +203,7 @@ class BoundedConnection(psycopg.Connection[Any]):
 
     @override
     def wait(self, gen: PQGen[T], interval: float = LOOK_S, timeout: float | None = None) -> T:
-        """Return the result of *gen*, which continues whenever the server is ready."""
+        """Wait for an answer of the server.  Raises SilentServer if there is none for too long."""
         return super().wait(self._bounded(gen), interval, timeout)
 
     def _bounded(self, gen: PQGen[T]) -> PQGen[T]:

@@ -94,7 +94,7 @@ class IngestLock:
         await self._ask(SETTINGS, *milliseconds)
 
     async def _ask(self, statement: str, *values: object) -> Any:
-        """Return the first value of the first row of *statement*; None if there is no row."""
+        """Run *statement*; return the first value of its first row, or None if it has no row."""
         connection = self._connection
         assert connection is not None
         try:
@@ -145,7 +145,10 @@ async def join(connection: AsyncConnection[Any], settings: Mapping[str, str]) ->
 
 
 async def _joined(connection: AsyncConnection[Any], settings: Mapping[str, str]) -> str:
-    """Take the lock of the api processes; return the common settings that differ, "" if none."""
+    """Take the lock of the api processes, and return "" or the settings that differ from theirs.
+
+    If no other api process runs, the stored settings are replaced by *settings*.
+    """
     if await _asked(connection, TRY, SessionLock.SERVING):
         # No other api process runs, so the stored settings are of processes that have ended.
         async with connection.transaction():
@@ -218,11 +221,11 @@ class MarketNotices:
             raise
 
     async def wait(self, poll_interval_s: float) -> None:
-        """Wait until the market is written, for a second at most.
+        """Wait until another process has written to the market, for a second at most.
 
-        If there is no connection, first try to connect, at most once in CONNECT_AGAIN_S, which may
-        take up to NOTICES_ANSWER_S.  Without a connection, wait for *poll_interval_s*, but at least
-        POLL_S_MIN.
+        Without a connection to the database, first try to connect, at most once in CONNECT_AGAIN_S,
+        which may take up to NOTICES_ANSWER_S.  If that fails, wait for *poll_interval_s*, but at
+        least POLL_S_MIN.
 
         Raises UnusableStore if this process has lost its connection, and processes with other
         settings run when it connects again.

@@ -258,7 +258,7 @@ def _run(db: apsw.Connection, kind: str, migration: tuple[int, str, str]) -> Non
 
 
 def _add_column(db: apsw.Connection, table: str, statement: str) -> None:
-    """Run *statement*, which adds a column without a constraint to *table*; read no rows of it."""
+    """Run *statement*, which adds a column without a constraint to *table*, in constant time."""
     # SQLite itself would check all rows of a strict table, although the new column is NULL in each.
     # Therefore *statement* runs on an empty copy, whose schema replaces that of *table*: see the
     # last section of https://sqlite.org/lang_altertable.html.
@@ -324,7 +324,7 @@ def waits_for(path: Path, kind: str) -> list[str]:
 
 @contextmanager
 def _answering(path: Path, kind: str) -> Iterator[None]:
-    """Convert errors of the block: UnusableStore for no SQLite database, else StoreUnavailable."""
+    """Turn SQLite errors into UnusableStore if *path* is no SQLite file, else StoreUnavailable."""
     try:
         yield
     except apsw.NotADBError as cause:
@@ -502,7 +502,7 @@ PAGES_A_STEP: Final = 256  # a megabyte, which takes a few milliseconds
 
 
 def return_free_pages(db: Database, kind: str) -> None:
-    """Return up to PAGES_A_STEP pages of the file of *kind* to the disk, if many pages are free."""
+    """If many pages of the file of *kind* are free, return up to PAGES_A_STEP to the disk."""
     pages, free = (
         int(db.execute(f"PRAGMA {name}").get) for name in ("page_count", "freelist_count")
     )
