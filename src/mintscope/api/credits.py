@@ -212,7 +212,7 @@ class RotateRoutes:
             return wire.Rotated(token=token, credits=moved)
 
     async def _find(self, tokens: Sequence[CreditToken]) -> wire.Rotated | None:
-        """Return the first of *tokens* that is valid, with its balance; None if none is valid."""
+        """Return the first of *tokens* that has a credit account, with its balance; else None."""
         for token in tokens:
             account = await self.ledger.find(token)
             if account is not None:

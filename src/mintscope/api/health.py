@@ -23,7 +23,7 @@ ReadCoverage: TypeAlias = Callable[[], Coverage | None]
 
 
 def no_coverage() -> Coverage | None:
-    """Return None: the default of a service that does not measure coverage."""
+    """Return None: coverage is unknown, because this service does not measure it."""
     return None
 
 

@@ -1,4 +1,4 @@
-"""Endpoint /v1/stream: admission, events, paid minutes.
+"""Endpoint /v1/stream: admits a stream, sends its events, and takes credits for its minutes.
 
 If the client leaves, a started minute stays paid, unless no event was sent in it.  If the service
 ends the stream, it gives the credits of the minute back, unless a report was sent in it; the event
@@ -144,7 +144,10 @@ class PaidMinutes:
             self._note_sent(self._paid)
 
     def returned_count(self, stream: EventStream) -> int:
-        """If the minute has had no report, mark its credits as owed; return their number, or 0."""
+        """Return the credits of the current minute if no report was sent in it, else 0.
+
+        These credits are then owed: `settle` gives them back.
+        """
         paid = self._paid
         if paid is None or stream.has_reported:
             return 0

@@ -109,7 +109,10 @@ class Freshness:
     def headers(
         self, *, slot: int, age_ms: int, is_idle: bool = False, cache: Header = PRIVATE
     ) -> tuple[Header, ...]:
-        """Return the headers of a report: *cache*, slot, age, and live, degraded or idle."""
+        """Return the headers of a report.
+
+        They are *cache*, the slot and the age of its data, and its status: live, degraded or idle.
+        """
         is_live = age_ms <= self.degraded_after_s * 1000
         return (
             cache,

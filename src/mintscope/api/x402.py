@@ -164,7 +164,7 @@ NEWEST_PAGES: Final = [
 
 
 def bundle_offers() -> Iterator[SoldItem]:
-    """Return an iterator over the offers of all bundles."""
+    """Yield the bundles of credits that are for sale."""
     return (SoldItem(bundle_resource(bundle), bundle.credits) for bundle in BUNDLES)
 
 

@@ -106,7 +106,7 @@ async def signalling(  # noqa: PLR0913, PLR0917 - one argument for each part
     origin: str,
     symbols: ReadSymbols,
 ) -> AsyncIterator[list[Check]]:
-    """Evaluate alerts and send their messages during the block; yield the check of alerts.
+    """Evaluate alerts and send messages about firings during the block; yield the check of this.
 
     Yields [] if alerts are disabled.  Links in messages to Telegram begin with *origin*.
     """
@@ -285,10 +285,10 @@ async def listing(
 
 
 async def kept_list(config: Config, clock: Clock) -> int | list_cache.NotStored:
-    """Store a snapshot of the list for the next start of an api; return the number of its mints.
+    """Store the list of all tokens for the next start of an api process; return the mints' number.
 
-    If no snapshot was stored, return the reason.
-    Raises UnusableStore, StoreUnavailable, ServiceUnavailable.
+    If the list was not stored, return the reason.  Raises UnusableStore, StoreUnavailable,
+    ServiceUnavailable.
     """
     async with open_market(config) as market:
         return await list_cache.store_list(market.lists, market.list_snapshots, clock)

@@ -77,7 +77,7 @@ def _is_ours(key: str) -> bool:
 
 
 async def _run(config: Config, progress: Progress, clock: Clock, *, is_new: bool) -> None:
-    """Ingest; if the store cannot be written, wait, and resume after the newest stored block."""
+    """Read the chain; if the store cannot be written, wait, and resume after its newest block."""
     writing, backoff = Writing(), Backoff()
     checks = [*maintenance.machine_checks(config), Check("market", writing.expect_stored)]
     async with maintenance.watching(checks, clock, has_readiness=False):

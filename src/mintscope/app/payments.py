@@ -135,10 +135,7 @@ def payment_tokens_of(  # noqa: PLR0913, PLR0917 - one argument for each part
     reader: LogReader,
     clock: Clock,
 ) -> Sequence[AcceptedToken]:
-    """Return the payment tokens of the *accepted* terms, each with the source of its price.
-
-    price   the source for the first token
-    """
+    """Return the payment tokens of *accepted*; *price* is the price source of the first."""
     own, *beside = accepted
 
     def token(

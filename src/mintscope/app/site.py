@@ -120,7 +120,10 @@ class Pages:
 
     @asynccontextmanager
     async def serving_administrators(self, bounds: Bounds) -> AsyncIterator[None]:
-        """Serve administrators on a separate listener, if one is configured.  Raises OSError."""
+        """Serve the administrators' pages on a separate port during the block, if configured.
+
+        Raises OSError if the port cannot be used.
+        """
         web = self.web
         if not web.enabled or web.admin_port is None:
             yield

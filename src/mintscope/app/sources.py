@@ -218,11 +218,11 @@ class BackfillReading:
         *,
         incomplete: bool = False,
     ) -> int:
-        """Read and fold the final transactions of *mint* since *from_time*; then ingest joins them.
+        """Read the swaps of *mint* since *from_time*, and store candles of them for ingest to join.
 
-        A call after a failure resumes.  Returns the number of transactions that the node did not
-        return; raises IncompleteBackfill if there are any, unless *incomplete* is set.  Raises
-        ValueError if candles would be lost.
+        Only final transactions are read.  A call after a failure resumes.  Returns the number of
+        transactions that the node did not return; raises IncompleteBackfill if there are any,
+        unless *incomplete* is set.  Raises ValueError if candles would be lost.
         """
         await self._expect_known_quotes(mint)
         node = self._node

@@ -139,9 +139,10 @@ CORS: Final = Cors(
 
 
 def limits_of(api: ApiConfig) -> Sequence[Limit]:
-    """Return the limits of /v1, health checks, other routes, rotations, withdrawals and deposits.
+    """Return the rate limits of the API, from its settings.
 
-    A withdrawal creates a credit token, so its limit is as high as that of rotations.  The limit of
+    They are those of /v1, health checks, other routes, rotations, withdrawals and deposits.  A
+    withdrawal creates a credit token, so its limit is as high as that of rotations.  The limit of
     deposits, each of which adds three rows, is DEPOSITS_PER_ROTATION times as high.
     """
     rotations = _limit(ROTATIONS, api.rotation_limit_requests, api.rotation_limit_window_s)

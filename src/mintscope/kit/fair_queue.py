@@ -32,7 +32,7 @@ class FairQueue:
         await turn
 
     def take(self) -> bool:
-        """Take the current iteration, and return True; return False if it is already taken."""
+        """Reserve this iteration of the event loop; return whether it was still free."""
         if self._is_taken:
             return False
         self._is_taken = True

@@ -34,7 +34,7 @@ KEPT: Final = ("type", "enum", "const", "minLength", "maxLength", "pattern")
 
 
 class Adverts:
-    """The adverts of all payable operations, by method and path."""
+    """Short descriptions of all routes that clients can pay, for x402 clients and catalogs."""
 
     def __init__(self) -> None:
         self._by_route: dict[tuple[str, str], Advert] = {}
@@ -71,7 +71,7 @@ class Adverts:
 
 
 def advert_of(operation: Operation, identity: Identity) -> Advert:
-    """Return the advert of *operation*, with an excerpt of its output."""
+    """Return the short description of *operation* for x402 catalogs, with part of an example."""
     return Advert(
         description=_first_sentences(operation.description or operation.summary),
         service_name=identity.name,

@@ -53,7 +53,7 @@ class Identity:
         return f"{self.origin}/favicon.ico" if self.has_pages else None
 
     def contact_fields(self) -> dict[str, str]:
-        """Return the contact in OpenAPI's form."""
+        """Return the `contact` of the OpenAPI document; empty if no contact is published."""
         if self.contact is None:
             return {}
         email = self.contact.removeprefix("mailto:")

@@ -84,7 +84,7 @@ class Examples:
         return self._composed(schema, where)
 
     def resolved(self, schema: Schema) -> Schema:
-        """Return the target of a reference in *schema*, or *schema* itself."""
+        """Return the schema to which *schema* refers, or *schema* itself if it is no reference."""
         if "$ref" not in schema:
             return schema
         return self._components[schema["$ref"].removeprefix(PREFIX)]

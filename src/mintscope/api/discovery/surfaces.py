@@ -1,4 +1,4 @@
-"""Documents that let directories and crawlers discover the API.
+"""Documents by which API catalogs and crawlers discover the API.
 
 Sources   SEP-2127 (MCP Server Cards) and its discovery document; Agent Skills Discovery 0.2.0
 """

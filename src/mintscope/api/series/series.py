@@ -153,7 +153,7 @@ class _Close(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PriceRoutes:
-    """The route of past prices, which uses the gate, the sale and other parts of *v1*."""
+    """The route of past prices; *v1* identifies and charges callers."""
 
     v1: V1
     reader: SeriesReader
@@ -391,7 +391,7 @@ class CandleRoutes:
         return await self.shop.sell(request, caller, wanted, make, look)
 
     async def _read(self, mint: Mint, within: Range, query: CandlesQuery) -> _Read:
-        """Return the candles of *within*, with prices in the unit of *query*."""
+        """Return the candles for the page *within*, with prices in the unit of *query*."""
         unit: PriceUnit = query.in_
         supply = await read_supply(self.shop.reader, mint, unit)
         if query.pool:

@@ -235,7 +235,7 @@ class SeriesShop:
     recent: RecentPages
 
     async def read_priced(self, mint: Mint, asked: AskedCandles = NEWEST_MINUTE) -> KeptCandles:
-        """Return the candles *asked* of *mint*.
+        """Return the candles *asked* of a mint that has a price.
 
         Raises TokenNotFound, and InsufficientData if no swap has set a price yet.
         """
@@ -339,7 +339,7 @@ class SeriesShop:
         order: Order,
         make: Callable[[], Awaitable[tuple[Made, int]]],
     ) -> Response:
-        """Return the page from *make*, for the number of credits that *make* returns with it."""
+        """Sell the page that *make* returns, for the number of credits that it returns, too."""
 
         async def work() -> Delivered:
             made, credit_count = await make()

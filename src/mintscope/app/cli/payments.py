@@ -82,7 +82,7 @@ def find(
 
 
 async def _wanted(text: str, money: Money) -> tuple[str, search.Wanted]:
-    """Return the kind of *text* in words, such as "wallet", and the search of the store for it.
+    """Return the kind of *text* in words, such as "wallet", and the payments to search for.
 
     Text of no known kind is a usage error.  A whole credit token is accepted with a warning on
     stderr.

@@ -158,7 +158,7 @@ def _facts(mints: list[Mint], config: ConfigFile) -> dict[Mint, MintFacts]:
 
 
 async def _show(market: Market, mint: Mint) -> dict[str, object] | None:
-    """Return facts about *mint*; None if it is not tracked.
+    """Return the state of *mint* as `tokens show` prints it; None if it is not tracked.
 
     Times are in Unix seconds, except `readAtMs`.
     """

@@ -161,7 +161,7 @@ NAME_IT: Final = "its swaps are read from transfers; dex.programs gives the prog
 
 
 def check_coverage(config: Config) -> Iterator[Finding]:
-    """Check the coverage in the newest window and in the last 26 hours."""
+    """Check the share of token exchanges that was read, lately and in the last 26 hours."""
     if place_of(config, "market").is_new:
         return
     try:
@@ -176,10 +176,12 @@ def check_coverage(config: Config) -> Iterator[Finding]:
 
 
 def findings(coverage: exchanges.Coverage, share_min: float) -> Iterator[Finding]:
-    """Yield findings about the share of token exchanges that was read, lately and in a day.
+    """Yield findings about the share of token exchanges that was read.
+
+    It is that of the newest two hours, and that of the last 26 hours.
 
     share_min   the least share of volume and of calls, 0 to 1; a warning is yielded if less was
-                read in the newest window
+                read in the newest two hours
     """
     since = exchanges.window_start(coverage.time)
     now = exchanges.totals(coverage.after(since))

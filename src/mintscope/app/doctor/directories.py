@@ -139,7 +139,10 @@ class Expected:
 
 
 def look(visitor: Visitor, expected: Expected) -> Iterator[Finding]:
-    """Yield a finding for each violation of the rules of API directories.  Raises ServiceSilent."""
+    """Yield a finding for each rule of public API catalogs that the service violates.
+
+    Raises ServiceSilent if the service does not answer.
+    """
     yield from _origin(visitor.origin)
     for path in expected.paths():
         yield from _surface(visitor, path)
@@ -185,7 +188,7 @@ def _is_number(host: str) -> bool:
 
 
 def _surface(visitor: Visitor, path: str) -> Iterator[Finding]:
-    """Check that *path* is served with its type, to GET, to HEAD, and to pages of other origins."""
+    """Check that the document at *path* is served with its type, and is readable by web pages."""
     answer = visitor.ask(path)
     if answer.status_code != httpx.codes.OK:
         fix = CONTACT if path == SECURITY else OURS
@@ -242,7 +245,7 @@ def _sold(visitor: Visitor) -> Iterator[Finding]:
 
 
 def _demand(visitor: Visitor) -> Iterator[Finding]:
-    """Request a product without a payment, as API directories do, and check the 402."""
+    """Request a report without a payment, as API catalogs do, and check the 402."""
     urls = [str(each) for each in visitor.document(X402).get("resources", ())]
     url = next((each for each in urls if "/v1/token/" in each), None)
     if url is None:

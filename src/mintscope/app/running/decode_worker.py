@@ -102,7 +102,7 @@ def unpack(form: str, parts: Sequence[memoryview]) -> Transactions:
 
 
 def main() -> None:
-    """Respond to requests until the parent closes its end of the socket."""
+    """Decode the blocks that ingest sends, until ingest closes its end of the socket."""
     for each in (signal.SIGINT, signal.SIGTERM):  # the parent handles them, and ends this process
         signal.signal(each, signal.SIG_IGN)
     *programs, socket_number, memory_number = sys.argv[1:]

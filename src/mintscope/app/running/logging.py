@@ -146,7 +146,7 @@ def _tell_uncaught(error: BaseException | None, where: str) -> None:
 
 @dataclass(slots=True)
 class _Folded:
-    """A line, and the number of its repeats that were omitted since *since_s*."""
+    """A logged line, and the number of repeats that were not logged since *since_s*."""
 
     line: Line
     since_s: float

@@ -83,7 +83,7 @@ def reloading(
     *,
     ours: Callable[[str], bool] = lambda _: True,
 ) -> Iterator[None]:
-    """Read the settings again on each SIGHUP during the block, and apply changed ones in *applied*.
+    """During the block, apply changed settings of the configuration on each SIGHUP.
 
     The arguments are those of `Reloading`.  An event loop must be running.
     """

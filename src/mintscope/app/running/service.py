@@ -147,9 +147,10 @@ def api(
 
 
 def of_worker(settings: Config, worker: int) -> Config:
-    """Return *settings* for api number *worker*, with separate metrics and administration ports.
+    """Return *settings* for the api process *worker*, whose listeners have other ports.
 
-    Port 0, any free port, is the same for all workers.
+    These are the ports of metrics and of the administrators' pages.  Port 0, any free port, is the
+    same for all workers.
     """
     metrics = settings.metrics
     web = settings.web

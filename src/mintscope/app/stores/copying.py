@@ -509,7 +509,7 @@ def copy_installation(source: str, target: str, progress: Progress) -> dict[str,
 
 
 def expect_none_waits(waiting: Sequence[str]) -> None:
-    """Raise NeedsUpgrade if migrations of the source of a copy are *waiting*."""
+    """Raise NeedsUpgrade if the source of a copy has pending migrations, *waiting*."""
     if waiting:
         raise NeedsUpgrade(
             f"expected a source of this version; {len(waiting)} migrations wait: run mintscope"

@@ -118,7 +118,7 @@ class Market:
 
     @cached_property
     def imports(self) -> SqlImports:
-        """The imported candles."""
+        """Stores and counts the candles that operators import."""
         return self._opened(SqlImports(self.engine.written()))
 
     @cached_property

@@ -215,7 +215,7 @@ class _OnlyOne:
         yield
 
     async def keep(self) -> None:
-        """Wait until cancelled, because the lock cannot be lost."""
+        """Wait until cancelled: a lock on the folder cannot be lost."""
         await asyncio.Event().wait()
 
 
@@ -256,7 +256,7 @@ class SqliteEngine:
     async def open_money(
         self, *, pepper: bytes | None, pepper_file: Path, clock: Clock, roots: Sequence[Root] = ()
     ) -> AsyncIterator[Money]:
-        """Open credits, payments and accounts.
+        """Open the tables of credits, payments and accounts.
 
         If *pepper* is None, *pepper_file* has the pepper.  If this file is missing at first use, it
         is created if the store was never used with a pepper; otherwise UnusablePepper is raised.
@@ -286,7 +286,7 @@ class SqliteEngine:
 
     @contextmanager
     def backfill_lock(self) -> Iterator[None]:
-        """Hold the backfill lock during the block.  Raises BackfillIsRead if the lock is taken."""
+        """Let no other process read a backfill.  Raises BackfillIsRead if one does already."""
         with ExitStack() as stack:
             try:
                 stack.enter_context(held(self.disk, "history", may_be_open=True))

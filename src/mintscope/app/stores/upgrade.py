@@ -18,7 +18,7 @@ __all__ = ["Writer"]
 
 
 class Step(NamedTuple):
-    """A migration, and its measured duration."""
+    """A pending migration, and the seconds that it took in a measurement."""
 
     store: str
     name: str

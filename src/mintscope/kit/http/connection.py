@@ -285,5 +285,5 @@ class _Stop(Exception):
 
 
 def protocol_of(connections: Connections) -> "type[HttpProtocol]":
-    """Return the protocol class of one server, for uvicorn's option `http`."""
+    """Return a subclass of HttpProtocol for one server, whose connections join *connections*."""
     return type("HttpProtocol", (HttpProtocol,), {"open_connections": connections})

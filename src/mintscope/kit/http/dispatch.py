@@ -311,7 +311,7 @@ class DispatchingProtocol(PacedProtocol):
         return self.transport.is_closing()
 
     def date_lines(self) -> bytes:
-        """Return the header lines that the server itself adds to a response, such as Date."""
+        """Return the header lines that the server adds to every response, such as Date."""
         return self.open_connections.lines_of(self.server_state.default_headers)
 
     def _start(self, cycle: WholeResponse) -> None:

@@ -164,7 +164,7 @@ class Request:
         return body
 
     def tell_connection(self, event: str) -> None:
-        """Notify the connection of *event*: HAS_PAID or SLOW_DOWN."""
+        """Notify the connection that the client has paid (HAS_PAID), or must wait (SLOW_DOWN)."""
         extensions = self.scope.get("extensions")
         if extensions and event in extensions:
             extensions[event]()

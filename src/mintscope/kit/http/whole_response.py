@@ -74,7 +74,7 @@ class Flow:
 
 
 class WholeResponse:
-    """A complete request for an ASGI application, and the writer of its response.
+    """A complete request for an ASGI application, with the methods that send its response.
 
     A response with one body message is written at once.  All headers come from this service, so
     they are checked only for line ends.

@@ -223,7 +223,7 @@ class SqlStore:
 
 
 def inserting(batch: Batch) -> str:
-    """Return the statement that inserts one row of *batch*."""
+    """Return an INSERT with placeholders for one row of *batch*."""
     values = ", ".join("?" * len(batch.columns))
     columns = ", ".join(batch.columns)
     return f"INSERT INTO {batch.table} ({columns}) VALUES ({values}) {batch.on_conflict}"  # noqa: S608 - ours
@@ -275,7 +275,7 @@ def delete_part(db: RunsMany, old: str, delete: str, before: int, limit: int) ->
 
 
 def marks(values: Sequence[object]) -> str:
-    """Return placeholders of *values* for `IN (...)`; NULL if there are no values."""
+    """Return the placeholders of *values* for SQL's `IN (...)`, such as `?, ?`; NULL for none."""
     return ", ".join("?" * len(values)) or "NULL"
 
 
@@ -316,7 +316,10 @@ TRY: Final = "SELECT pg_try_advisory_lock(hashtext(current_schema()), %s)"
 
 
 class SessionLock(IntEnum):
-    """Locks of sessions, named by the task of the holder; only SERVING can have several holders."""
+    """Locks that a connection of PostgreSQL holds, named by the work of the process that has it.
+
+    Only SERVING can be held by several processes.
+    """
 
     INGESTING = 100
     SERVING = 101

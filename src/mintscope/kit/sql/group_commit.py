@@ -207,10 +207,10 @@ class GroupCommit(Generic[Item, Outcome]):
             self._queue.put(batch)
 
     def _deliver(self, staying: Sequence[int], outcomes: Sequence[Any] | Exception) -> None:
-        """Report the outcomes of the oldest batch to its waiters.
+        """Give the outcomes of the oldest batch to its waiters.
 
-        staying    the positions of the items that were passed to commit
-        outcomes   an outcome for each of them, or the error of commit
+        staying    the positions in the batch of the items that were passed to `commit`
+        outcomes   an outcome for each of them, or the error of `commit`
         """
         batch = self._under_way.popleft()
         if self._batches and not (self._under_way or self._is_planned):

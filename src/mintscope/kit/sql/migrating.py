@@ -194,7 +194,7 @@ def rehearse(dsn: str) -> list[tuple[str, str, float]]:
 
 
 class _Undone(Exception):
-    """Ends a rehearsal, so that it is rolled back."""
+    """Raised at the end of a rehearsal of migrations, so that they are rolled back."""
 
 
 def is_new(database: PostgresDatabase) -> bool:

@@ -56,11 +56,11 @@ class FloatColumn(list[float | None]):
 
 
 class TextColumn(list[str | None]):
-    """The values of a text column; NUL is replaced, because PostgreSQL refuses it."""
+    """Texts or nulls to send to PostgreSQL as an array; NUL is replaced, because it is refused."""
 
 
 class BlobColumn(list[bytes | None]):
-    """The values of a column of the type bytea."""
+    """Byte strings or nulls to send to PostgreSQL as an array of bytea."""
 
 
 class _Packing(Dumper):
@@ -114,7 +114,7 @@ class _BlobPacking(_Packing):
 
 
 class _IntegerLoader(Loader):
-    """Reads sums of integers, which have the type numeric, as integers."""
+    """Reads a numeric from PostgreSQL as an int, because sums of integers have this type."""
 
     @override
     def load(self, data: Any) -> int:
@@ -122,7 +122,7 @@ class _IntegerLoader(Loader):
 
 
 class _BinaryIntegerLoader(NumericBinaryLoader):
-    """Reads sums of integers in binary form."""
+    """Reads a numeric from PostgreSQL's binary form as an int, because sums have this type."""
 
     @override
     def load(self, data: Any) -> Any:
