@@ -81,7 +81,11 @@ NOT_THEIRS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RotateRoutes:
-    """Routes that move credits to another credit token, by one of two proofs of ownership."""
+    """Routes that move credits to a new credit token.
+
+    The client proves that the credits are its own: with the old credit token, or with the wallet
+    that bought them.
+    """
 
     gate: Gate
     ledger: CreditLedger

@@ -85,8 +85,9 @@ class EventStream:
     ) -> None:
         """Create an open stream that writes into *outlet*.
 
-        on_behind     called if an event was missed, or if written data waits for the client
-        on_reported   called after the first snapshot or update of a period was written
+        on_behind        called if an event was skipped because the client reads too slowly
+        on_reported      called after the first snapshot or update of a paid minute was written
+        returned_count   called when the stream is closed; returns the number of credits given back
         """
         self.mints = mints
         self.kind = kind
@@ -249,11 +250,11 @@ class Streams:
 
     @property
     def behind_count(self) -> int:
-        """The number of streams that have missed events, or whose clients are behind."""
+        """The number of streams with skipped events, or whose clients read too slowly."""
         return len(self._behind)
 
     async def expect_room(self) -> None:
-        """Raise ServiceUnavailable if FULL_SHARE of `streams_max` streams or more are open."""
+        """Raise ServiceUnavailable if the share FULL_SHARE of `streams_max` streams is open."""
         if self.open_count >= FULL_SHARE * self.bounds.streams_max:
             raise ServiceUnavailable(
                 f"{self.open_count:,} of {self.bounds.streams_max:,} streams are open: raise"

@@ -303,7 +303,7 @@ OBSTACLE_RETRY_S: Final = {
 
 
 def error_of(refused: CheckoutRefused, *, unpaid: str) -> errors.ServiceError:
-    """Return the error for *refused*.
+    """Return the error with which the API refuses a request, for the reason in *refused*.
 
     unpaid   how to pay; part of the message if the client presented neither a credential nor a
              payment, or if its sign-in was refused
@@ -357,7 +357,7 @@ def _refusal_text(refused: Refused) -> str:
 
 
 def _named(reason: RefusalReason) -> str:
-    """Return the service's code for *reason*, followed by x402's code if that differs."""
+    """Return the text of *reason* for a message, followed by x402's code if that differs."""
     official = reason.official
     return reason if official == reason else f"{reason} (x402: {official})"
 

@@ -162,7 +162,7 @@ class _Debit:
         return self._is_reported or self._request.is_gone()
 
     def set_result(self, outcome: Spent | Empty) -> None:
-        """Answer the request; if the account is empty, let `V1.get_token` answer."""
+        """Answer the request, which is paid; without a credit, let `V1.get_token` answer."""
         if isinstance(outcome, Empty):
             self._fall_back()
             return

@@ -181,7 +181,7 @@ class Gate:
         await self._address_limit.give_back(request)
 
     async def balance(self, caller: Caller) -> int:
-        """Return the number of credits that *caller* has left; 0 without an account.
+        """Return the number of credits that *caller* can spend; 0 for a user without credits.
 
         Raises MissingToken, InvalidToken or InsufficientScope.
         """
@@ -282,7 +282,7 @@ class KeptAnswers:
         return kept or await work()
 
     def now(self) -> UnixMs:
-        """Return the time to pass to `keep`.
+        """Return the time of the debit that follows, for `keep`.
 
         Call this before the debit, so that the answer expires no later than its name in the store.
         """
@@ -291,9 +291,9 @@ class KeptAnswers:
     def keep(
         self, name: str, report: ReadReport, credit_count: int, *, at: UnixMs, is_bought: bool
     ) -> None:
-        """Cache *report*, which cost *credit_count* credits, as *name* with the time *at*.
+        """Cache *report*, which cost *credit_count* credits, under *name*, as of the time *at*.
 
-        is_bought    True: it was bought at *at*; False: it was read again for an earlier purchase
+        is_bought   True: it was bought at *at*; False: it was read again for an earlier purchase
         """
         self.forget(name)
         self._answers[name] = _Kept(at, report, credit_count, is_bought)
@@ -358,7 +358,7 @@ class SignIns:
         self._kept = kept
 
     def challenge(self, order: Order) -> dict[str, Any]:
-        """Return the challenge of a 402, which a wallet signs to pay *order* with its credits."""
+        """Return the challenge of a 402; a wallet that signs it pays *order* with its credits."""
         merchant = self._expect_merchant()
         facilitator = merchant.facilitator
         now = facilitator.clock.now()

@@ -51,7 +51,7 @@ FieldName = Annotated[str, Meta(max_length=NAME_MAX)]
 
 
 class ScreenQuery(wire.Wire):
-    """Query of GET /v1/screen."""
+    """Query of GET /v1/screen: a condition, and the order and the fields of its tokens."""
 
     where: Annotated[
         str, Meta(max_length=grammar.TEXT_MAX, description=CONDITION, examples=[EXAMPLE])
@@ -224,7 +224,7 @@ class ScreenRoutes:
         return Response(200, body)
 
     async def _work(self, request: Request, read: ReadScreen) -> Delivered:
-        """Return the page of the newest list that *read* requests, and its cost in credits."""
+        """Return the page of *read* from the newest list of tokens, and its cost in credits."""
         listed = self.lists.newest()
         page = await asyncio.to_thread(made_page, listed, read)
         age_ms = max(0, self.v1.clock.now() - page.as_of * SECOND_MS)

@@ -272,7 +272,7 @@ class StreamRoute:
         return await self.v1.resource_server.prepay(request, caller, ORDER, credit_count)
 
     async def _take_again(self, request: Request, caller: Caller, credit_count: int) -> Debited:
-        """Take the credits of another minute, if the request's credential is still valid."""
+        """Take the credits for another minute of a stream; first look up the credential again."""
         again = await self.v1.gate.look_again(request, caller)
         return await self._take(request, again, credit_count)
 
@@ -294,7 +294,7 @@ class StreamRoute:
 
 
 def _since(request: Request) -> int | None:
-    """Return the position of the log in Last-Event-ID; None without a valid one.
+    """Return the log position in Last-Event-ID, after which the stream resumes; None without one.
 
     A position of another log is harmless: the client then gets snapshots.
     """

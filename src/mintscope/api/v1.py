@@ -102,7 +102,7 @@ class Freshness:
         return report.age_ms <= self.stale_after_s * 1000
 
     def is_idle(self, report: ReadReport) -> bool:
-        """Return whether the price in *report* is known to be older than `idle_after_s`."""
+        """Return whether the price in *report* is older than `idle_after_s`; False if unknown."""
         price_age_ms = report.price_age_ms
         return price_age_ms is not None and price_age_ms > self.idle_after_s * 1000
 
@@ -453,8 +453,9 @@ class BatchRoute:
     ) -> None:
         """Raise CheckoutRefused if the client cannot pay for the reports of *mints*.
 
-        The number of reports is known only after a read.  To read further timeframes is costly, so
-        for a client with few credits the reports are first read and counted without timeframes.
+        The number of reports is known only when they have been read.  To read further timeframes is
+        costly, so for a client with too few credits for all *mints*, the reports are first read and
+        counted without timeframes.
         """
         expect = partial(self.v1.resource_server.expect_credits, request, caller, ORDER)
         await expect(1)

@@ -480,7 +480,7 @@ def read_query(request: Request, shape: type[Shape]) -> Shape:
 
 
 class QueryField(NamedTuple):
-    """The accepted values of a query field.
+    """The values that a query field accepts.
 
     values    all of them if the field is an enumeration or a boolean; otherwise empty
     is_list   whether the field is a list; *values* and *range* are then those of an item

@@ -337,7 +337,7 @@ class ResourceServer:
     async def expect_minute(
         self, request: Request, caller: Caller, order: Order, credit_count: int
     ) -> None:
-        """Raise the refusal of `prepay` if *credit_count* credits of *caller* cannot be taken now.
+        """Raise the refusal of `prepay` if *caller* cannot spend *credit_count* credits now.
 
         Call this before work for a stream whose first minute is not paid yet.
         """

@@ -208,7 +208,7 @@ async def _selling(  # noqa: PLR0913, PLR0917 - one argument for each part
     *,
     is_restart: bool,
 ) -> AsyncIterator[Sales | None]:
-    """Yield the services of sales during the block; None if payments are disabled."""
+    """Take payments during the block; yield the objects for this, or None if that is disabled."""
     if not config.payments.enabled:
         yield None
         return

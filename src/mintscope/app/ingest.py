@@ -155,7 +155,7 @@ async def _ingest(config: Config, progress: Progress, clock: Clock, epoch: int |
 
 
 def has_two(config: Config) -> bool:
-    """Return whether a second process decodes: it must be enabled, and needs Linux and two CPUs."""
+    """Return whether a second process may decode: if enabled, on Linux, with two processors."""
     is_possible = sys.platform == "linux" and len(os.sched_getaffinity(0)) > 1
     return config.chain.decode_ahead and is_possible
 

@@ -115,7 +115,7 @@ COMPILER: Final = "libllvmlite.so"
 
 @asynccontextmanager
 async def keeping_memory_small() -> AsyncIterator[None]:
-    """Keep the memory of this process small during the block.
+    """Free memory regularly during the block, and exclude existing objects from collections.
 
     All objects that live as long as the process must be created before the block.
     """
@@ -190,7 +190,10 @@ def backup_checks(config: Config) -> list[Check]:
 
 @asynccontextmanager
 async def asking_public_address(config: Config, clock: Clock) -> AsyncIterator[list[Check]]:
-    """Request `api.origin` during the block; yield the check of this address, or [] if disabled."""
+    """Send requests to `api.origin` during the block; yield the check of their outcome.
+
+    Yields [] if this is disabled, or if there is no `api.origin`.
+    """
     origin = config.api.origin
     if origin is None or not config.watch.public_address:
         yield []

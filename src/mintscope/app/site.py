@@ -115,7 +115,7 @@ class Pages:
         return Site(api=api, pages=pages, has_page=lambda path: path in pages.router)
 
     def administration(self, origins: Sequence[str]) -> HttpApplication:
-        """Return the application for administrators, which a separate listener serves."""
+        """Return the application that serves the administrators' pages on a port of their own."""
         return self._create(Features(has_people=False), origins)
 
     @asynccontextmanager

@@ -144,10 +144,10 @@ class BackfillReading:
         return self._node.calls
 
     async def begin(self, mint: Mint, since: UnixS) -> UnixS:
-        """Return the start of a backfill that replaces the candles of *mint*.
+        """Return the time at which a backfill of *mint* begins that replaces its candles.
 
-        The start is *since* or earlier: see `begin_of` with *again*.
-        Raises ValueError if *mint* cannot be backfilled.
+        It is *since*, or some time before the first candle if that is earlier.  Raises ValueError
+        if *mint* cannot be backfilled.
         """
         return await begin_of(self._market, mint, since, again=True)
 
@@ -497,7 +497,7 @@ class NodeWatch:
 
 
 class _Counted(httpx.AsyncByteStream):
-    """Counts the bytes of a response as they are read, so that the reader can stop at a limit."""
+    """Counts the bytes of a response as they are read, before they are decompressed."""
 
     def __init__(self, stream: httpx.AsyncByteStream, counting: "_Counting") -> None:
         self._stream = stream

@@ -89,7 +89,10 @@ def passwords_in(url: str) -> Sequence[str]:
 
 
 def has_example(url: str) -> bool:
-    """Return whether a password, a parameter or a part of the path of *url* is a placeholder."""
+    """Return whether a secret part of *url* is a placeholder from the documents.
+
+    These parts are passwords, parameters and the parts of the path.
+    """
     parts = urlsplit(url)
     texts = [*passwords_in(url), *parts.path.split("/")]
     return any(is_example(unquote(each)) for each in texts) or any(

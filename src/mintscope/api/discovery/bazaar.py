@@ -50,7 +50,7 @@ class Adverts:
                 self._by_route[each.method, each.path] = _short_advert(whole, each.summary)
 
     def give_away(self, path: str, trial: str) -> None:
-        """Record that the path *trial* is the free trial of *path*; both are path templates."""
+        """Record the path of the free trial of *path*, for adverts; both are path templates."""
         self._trials[path] = trial
 
     def trial(self, path: str, values: Mapping[str, str]) -> str | None:

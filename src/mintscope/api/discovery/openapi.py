@@ -60,7 +60,7 @@ class Identity:
         return {"email": email} if email != self.contact else {"url": self.contact}
 
     def guidance(self) -> str:
-        """Return a guide for agents, to be read before their first call."""
+        """Return the guide of the OpenAPI document: how an agent pays for its first call."""
         most = BUNDLES[-1]
         return (
             f"Try GET {self.origin}/v1/token/So11111111111111111111111111111111111111112 (wrapped"

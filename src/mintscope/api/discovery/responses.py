@@ -124,7 +124,7 @@ class Examples:
 
 
 def _rivals(shape: Schema) -> Sequence[Sequence[str]]:
-    """Return the pairs of fields of *shape* that exclude each other."""
+    """Return the pairs of fields of which *shape*, a JSON Schema, allows only one each."""
     return [each["required"] for each in shape.get("not", {}).get("anyOf", ())]
 
 
@@ -250,7 +250,7 @@ WITH_TERMS: Final = (
 def success_of(
     operation: Operation, names: Mapping[Any, Schema], examples: Examples
 ) -> dict[str, Any]:
-    """Return the description of the operation's success response."""
+    """Return the OpenAPI description of the response of *operation* to a successful request."""
     headers = RESPONSE_HEADERS
     if operation.is_charged:
         headers = headers | PAYMENT_HEADERS | REPLAY_HEADERS
@@ -314,7 +314,7 @@ def _events_of(shape: Schema) -> Schema:
 
 
 def unchanged_of(operation: Operation) -> dict[str, Any]:
-    """Return the 304 response of a conditional operation; empty for other operations."""
+    """Return the OpenAPI description of a 304, if *operation* has that answer, else {}."""
     if not operation.is_conditional:
         return {}
     text = "The client already has this content, according to If-None-Match: nothing was charged."

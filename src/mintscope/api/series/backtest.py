@@ -145,7 +145,7 @@ class FiringLine(Wire):
 
 
 class HorizonLine(Wire):
-    """The returns over one horizon, after firings and after all evaluated times."""
+    """The returns after one span of time, of firings and, for comparison, of all checks."""
 
     after: Annotated[str, about("The horizon: m5, h1, h4 or d1.", "h1")]
     count: Annotated[int, about("Firings whose return is known.", 14)]
@@ -411,7 +411,7 @@ async def findings_of(
 
 
 def _cost(rows: int, found: Iterable[Backtested]) -> int:
-    """Return the cost in credits of reading *rows* candles; 0 if no candle was evaluated."""
+    """Return the cost in credits of a backtest that read *rows* candles; 0 if it checked none."""
     return -(-rows // CANDLES_READ_MAX) if any(one.looks for one in found) else 0
 
 

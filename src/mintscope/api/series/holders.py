@@ -96,7 +96,7 @@ class HolderRoutes:
 
 
 def holder_page(mint: Mint, found: Holders) -> HolderPage:
-    """Return *found* in its wire form."""
+    """Return *found* as the body of the response."""
 
     def amount(raw: int) -> Amount:
         return Amount(str(raw), decimal(raw, found.decimals))

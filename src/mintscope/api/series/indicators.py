@@ -156,7 +156,7 @@ class Indicators(NamedTuple):
         return self.unit == "usd" and within.kept_in_each == 1
 
     def of(self, series: Series, start: Start, within: Range) -> dict[str, Floats]:
-        """Return the values of each indicator by its name: a row per candle from *start* on."""
+        """Return the values of each indicator by name, a row for each candle from *start* on."""
         width_s = within.width.seconds
         found = indicators_of(series, start, width_s, set(self.plain)) if self.plain else {}
         if not within.is_filled and series.closed and not self.has_waypoints(within):
@@ -271,7 +271,7 @@ def _candle_of(candle: SeriesCandle) -> wire.CandlePoint:
 
 
 def _asked_column(text: str, values: Floats) -> list[Any]:
-    """Return *values* of an indicator with parameters in wire form."""
+    """Return the JSON values of an indicator whose name, *text*, has parameters."""
     outputs = read(text).indicator.outputs
     if not outputs:
         return _column(text, values)

@@ -80,7 +80,7 @@ SPANS_SINCE: Final = (
 
 
 class FlowOfPool(Wire):
-    """The volume of a pool within a span."""
+    """The volume of a pool within a span of time, and the numbers of swaps and traders."""
 
     volume_usd: Annotated[float, about("Bought and sold, US dollars.", 12500.5)]
     buy_volume_usd: Annotated[float, about("Bought part of volumeUsd, US dollars.", 7000.25)]
@@ -89,7 +89,7 @@ class FlowOfPool(Wire):
 
     @classmethod
     def of(cls, flow: PoolFlow) -> "FlowOfPool":
-        """Return *flow* in its wire form."""
+        """Return *flow* as a part of the response, in USD."""
         volume = flow.volume / MICRO_USD
         bought = flow.bought / MICRO_USD
         return cls(volume, bought, flow.swaps, flow.traders)
@@ -105,14 +105,14 @@ class FlowOfSpans(Wire):
 
     @classmethod
     def of(cls, flow: SpanFlow | None) -> "FlowOfSpans | None":
-        """Return *flow* in its wire form; None if *flow* is None."""
+        """Return the volume in the response; None if *flow* is None."""
         if flow is None:
             return None
         return cls(flow.volume / MICRO_USD, flow.bought / MICRO_USD, flow.swaps, flow.since)
 
 
 class MoveToPool(Wire, rename={"from_": "from"}):
-    """The migration of a curve to its pool."""
+    """The migration of a token from its bonding curve to a pool."""
 
     from_: Annotated[str, about("The curve.", EXAMPLE_POOL)]
     to: Annotated[str, about("The pool that took its place.", EXAMPLE_POOL)]
@@ -197,7 +197,7 @@ class PoolLine(Wire):
 
     @classmethod
     def of(cls, one: PoolNow) -> "PoolLine":
-        """Return *one* in its wire form."""
+        """Return *one* as a line of the response."""
         return cls(
             pool=one.pool,
             venue=one.venue,
@@ -267,7 +267,7 @@ class CrowdLine(Wire):
 
     @classmethod
     def of(cls, crowd: Crowd) -> "CrowdLine":
-        """Return *crowd* in its wire form."""
+        """Return *crowd* as a part of the response, in USD."""
         buyers, sellers, traders, swaps, flow, top, top10 = crowd
         return cls(buyers, sellers, traders, swaps, flow / MICRO_USD, top, top10)
 
@@ -354,7 +354,7 @@ class FirstBuyerLine(Wire):
 
 
 class LaunchLine(Wire):
-    """The purchases in the first three slots with trades of the token since tracking began."""
+    """The purchases in the first three slots with swaps of the token after tracking began."""
 
     buyers: Annotated[int, about("Distinct traders who bought in them.", 12)]
     bought: Annotated[Amount, Meta(description="Bought in them, of the token.")]
@@ -533,7 +533,9 @@ class PoolRoutes:
 
 
 def pool_page(mint: Mint, kept: KeptPools, logged: LoggedSwaps) -> PoolPage:
-    """Return the pools of *mint* as of the slot of *kept*, with the *logged* swaps until that slot.
+    """Return the pools of *mint* as of the newest final slot of *kept*, with their traders.
+
+    logged   swaps of the mint, from which traders are counted; those of newer slots are ignored
 
     Raises InsufficientData if no final swap has set a price yet.
     """

@@ -301,7 +301,7 @@ def _encoded(candles: Sequence[SeriesCandle], *, is_open: bool) -> list[bytes]:
 
 
 def wire_candle(candle: SeriesCandle, *, is_open: bool) -> Candle:
-    """Return *candle* in its wire form."""
+    """Return *candle* as a line of the response."""
     c = candle
     sol = None
     if (
@@ -334,7 +334,7 @@ def wire_candle(candle: SeriesCandle, *, is_open: bool) -> Candle:
 
 
 class _Read(NamedTuple):
-    """Candles as of *now*, the tip of the log, and the supply if prices are market caps."""
+    """The candles that were read: the tip of the log, and the supply if prices are market caps."""
 
     tip: LogTip
     series: Series
@@ -441,7 +441,7 @@ class CandleRoutes:
 
 
 def profile_of(candles: Sequence[SeriesCandle], bin_count: int) -> VolumeProfile | None:
-    """Return the volume profile of *candles* in its wire form; None if nothing was traded."""
+    """Return the volume of *candles* in *bin_count* ranges of the price; None without volume."""
     bars = bars_of(candles, is_whole=False)
     found = volume_profile(bars.highs, bars.lows, bars.volumes, bin_count)
     if found is None:
@@ -511,7 +511,7 @@ def look_of(
 
 
 def used(supply: Supply) -> SupplyUsed:
-    """Return *supply* in its wire form."""
+    """Return *supply* as a part of the response."""
     return SupplyUsed(tokens=supply.text, read_at=supply.read_at_ms // SECOND_MS)
 
 

@@ -400,7 +400,7 @@ class SwapRoutes:
 
 
 def wire_swaps(mint: Mint, logged: LoggedSwaps) -> SwapPage:
-    """Return the response for a page of swaps of *mint*, with a cursor if there are older ones."""
+    """Return the response with a page of swaps of *mint*, and a cursor if older ones are stored."""
     final = Slot(-1) if logged.final is None else logged.final
     lines = [line for one in logged.swaps if (line := _line(one, is_final=one.place.slot <= final))]
     cursor = None

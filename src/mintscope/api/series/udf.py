@@ -57,7 +57,7 @@ Symbol = Annotated[
 
 
 def as_named(name: str) -> str:
-    """Return *name* unchanged, because names in UDF have underscores."""
+    """Return *name* unchanged: UDF has names with underscores, the rest of the API camelCase."""
     return name
 
 

@@ -315,7 +315,7 @@ def fill(
 
 @dataclass(frozen=True, kw_only=True)
 class Filling:
-    """One run of `gaps fill`; blocks are read from the first node of *config*."""
+    """One run of `gaps fill`, which reads the swaps of gaps again from the first node."""
 
     config: Config
     rate_pools: Sequence[str]
@@ -323,7 +323,7 @@ class Filling:
     yes: bool
 
     async def run(self, market: Market) -> bool:
-        """Fill the newest GAPS_MAX gaps where possible; return whether no gap is left open."""
+        """Fill the newest GAPS_MAX gaps in the log if possible; return whether no gap is open."""
         gaps = await market.reader.gaps(GAPS_MAX)
         traded = {
             gap: found for gap in gaps if (found := await self._look(market, gap)) is not None

@@ -84,7 +84,7 @@ def config_command(
 
 
 def in_force(loaded: Loaded) -> Iterator[str]:
-    """Yield one line per setting: key, value, origin."""
+    """Yield a line of `mintscope config` for each setting: key, value, and the value's origin."""
     rows = [*facts_in_force(loaded)]
     key_width = max(len(row["key"]) for row in rows)
     value_width = min(VALUE_WIDTH_MAX, max(len(row["value"]) for row in rows))
@@ -178,7 +178,7 @@ def _seen(secret: str) -> str:
 
 
 def allowed(setting: Setting) -> str:
-    """Return the accepted values of *setting*, in words."""
+    """Return in words the values that *setting* accepts."""
     bounds = setting.field.metadata
     low = next((f"at least {bound.ge}" for bound in bounds if isinstance(bound, Ge)), "")
     above = next((f"above {bound.gt}" for bound in bounds if isinstance(bound, Gt)), "")

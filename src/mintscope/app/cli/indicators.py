@@ -155,7 +155,7 @@ def _price(row: Row, column: str, default: float) -> float:
 
 
 def _timeframe(values: list[float], periods: Periods) -> dict[str, Any]:
-    """Return the values of a timeframe by name; names of EMAs contain their *periods*."""
+    """Return the indicators of a timeframe by name; names of EMAs contain their *periods*."""
     size = len(periods.ema)
     v = [None if isnan(value) else value for value in values]
     return {

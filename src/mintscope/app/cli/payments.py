@@ -129,7 +129,7 @@ def _is_base58(text: str, kind: type[Ed25519] | type[Pubkey]) -> bool:
 async def _looked_up(
     settings: Config, money: Money, wanted: search.Wanted, kept: search.Kept
 ) -> list[Facts]:
-    """Return facts about the payments and orphans in *kept*.
+    """Return the facts about payments and orphans in *kept*, for `mintscope payments find`.
 
     If there are none, return the state on chain of the signature that is searched for; if no
     signature is searched for, return an empty list.

@@ -1,4 +1,4 @@
-"""Findings of a check of the installation."""
+"""A finding of `mintscope doctor`, and functions for its checks."""
 
 import asyncio
 import re

@@ -71,7 +71,7 @@ def decoding_ahead(dex: DexConfig, decode: Decode) -> Iterator[DecodeAhead]:
 
 
 def worker_of(dex: DexConfig) -> DecodeWorker:
-    """Return the second process, which starts at its first request."""
+    """Return the process that decodes blocks beside this one; it starts at its first request."""
     return DecodeWorker([sys.executable, "-m", MODULE, *dex.programs], pack)
 
 

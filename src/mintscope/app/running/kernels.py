@@ -70,7 +70,7 @@ def load_api_kernels() -> None:
 
 
 def main() -> None:
-    """Compile all missing kernels."""
+    """Compile all kernels whose machine code is not cached on disk."""
     with telling_what_is_compiled():
         load_ingest_kernels()
         load_api_kernels()

@@ -185,7 +185,7 @@ class Folding:
         return "\n".join(each if isinstance(each, str) else each.decode() for each in rendered)
 
     def _due(self, now_s: float, *, until_s: float | None) -> list[Line]:
-        """Return each line whose minute is over and of which repeats were omitted.
+        """Return each line whose minute is over and that was repeated, with the number of repeats.
 
         until_s   minutes that began up to this time are over; None: the time 60 s ago
         """

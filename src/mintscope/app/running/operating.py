@@ -100,7 +100,7 @@ class HourWriter:
 
 
 def counted() -> dict[Series, int]:
-    """Return the count of each series in this process since its start."""
+    """Return the counts in this process since its start: of requests, payments and credits."""
     found = {requests_of(status): count for status, count in REQUESTS.by_status().items()}
     for series, (name, labels) in COUNTERS.items():
         found[series] = int(REGISTRY.get_sample_value(name, labels) or 0)
@@ -108,7 +108,7 @@ def counted() -> dict[Series, int]:
 
 
 async def write_counted(money: Money, clock: Clock) -> None:
-    """Write the counts of this process once, for a command that then ends."""
+    """Store the counts of requests, payments and credits of this process, before it ends."""
     await HourWriter(money.accounts, clock, lambda: None, None).round()
 
 

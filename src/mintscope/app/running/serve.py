@@ -288,7 +288,7 @@ class _Child:
     backoff: Backoff = field(default_factory=Backoff)
 
     def plan_start(self, now_s: float, ran_s: float = 0.0) -> float:
-        """Plan the next start, after a run of *ran_s* seconds; return the seconds until then."""
+        """Plan the next start after a run of *ran_s* seconds; return the wait in seconds."""
         wait_s = self.backoff.after(ran_s)
         self.start_again_s = now_s + wait_s
         return round(wait_s, 2)

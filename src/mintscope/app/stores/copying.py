@@ -420,7 +420,7 @@ def expect_no_other_pepper(source: Path, target: Path) -> None:
 
 
 def expect_whole(path: Path) -> None:
-    """Raise UnusableStore if a database file is damaged or cannot be opened."""
+    """Raise UnusableStore if the database file *path* is damaged or cannot be opened."""
     try:
         with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)) as db:
             found = db.execute("PRAGMA integrity_check(1)").get
@@ -491,7 +491,7 @@ def has_password(place: str) -> bool:
 def copy_installation(source: str, target: str, progress: Progress) -> dict[str, Sum]:
     """Copy all data of the place *source* to the place *target*; neither may be in use.
 
-    Return the sum of each table; `copy` describes *progress*.  Raises CannotCopy, FolderInUse,
+    Return the checksum of each table; `copy` describes *progress*.  Raises CannotCopy, FolderInUse,
     UnusableStore, and NeedsUpgrade if migrations of *source* are pending.
     """
     for place in (source, target):

@@ -78,7 +78,7 @@ class Market:
 
     @cached_property
     def reader(self) -> SqlLogReader:
-        """Reads the swap log, its newest slot, and the exchanges read and missed over time."""
+        """Reads the swap log, its newest slot, and the share of exchanges that was read."""
         return self._opened(SqlLogReader(self.engine.read(), self.engine.version))
 
     @cached_property
@@ -108,12 +108,12 @@ class Market:
 
     @cached_property
     def backfill_jobs(self) -> SqlBackfillJobs:
-        """The backfills that administrators request and ingest runs."""
+        """The backfills that administrators have requested, for ingest to run."""
         return self._opened(SqlBackfillJobs(self.engine.beside()))
 
     @cached_property
     def gap_mends(self) -> SqlGapMends:
-        """The gaps that ingest mends automatically."""
+        """The gaps in the log that ingest fills by itself, and its attempts."""
         return self._opened(SqlGapMends(self.engine.beside()))
 
     @cached_property
@@ -134,7 +134,7 @@ class Market:
 
     @cached_property
     def ingest_checks(self) -> SqlIngestChecks:
-        """The failing checks of ingest, for ingest to write."""
+        """Stores the checks of ingest that fail, so that api processes can report them."""
         return self._opened(SqlIngestChecks(self.engine.beside()))
 
     @cached_property

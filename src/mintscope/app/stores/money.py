@@ -117,7 +117,7 @@ class Money:
 
     @cached_property
     def credits(self) -> CreditAccounts:
-        """The credits, for a command."""
+        """The credit accounts and their journal, for commands."""
         return self._opened(self.engine.credits(self.pepper))
 
     @cached_property

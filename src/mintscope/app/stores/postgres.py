@@ -188,7 +188,7 @@ class PostgresEngine:
 
     @contextmanager
     def backfill_lock(self) -> Iterator[None]:
-        """Hold the backfill lock during the block.  Raises BackfillIsRead if the lock is taken."""
+        """Let no other process read a backfill.  Raises BackfillIsRead if one does already."""
         with backfill_lock(self.place) as is_ours:
             if not is_ours:
                 raise BackfillIsRead

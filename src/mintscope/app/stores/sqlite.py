@@ -69,7 +69,7 @@ def payment_store(path: Path, *, patience_s: float = PATIENCE_S) -> SqlPaymentSt
 
 
 def payment_books(path: Path) -> SqlPaymentBooks:
-    """Return the books of the payments in the file at *path*."""
+    """Return the tables of payments, credits and totals in the file at *path*, for audits."""
     return SqlPaymentBooks(sqlite.SqliteDatabase(path, "money"))
 
 
@@ -205,7 +205,7 @@ def _unusable(kind: str, folder: Path, cause: Exception) -> UnusableStore:
 
 
 class _OnlyOne:
-    """The lock for writing the market, in the one process that has locked the data folder."""
+    """The lock for writing the market; with SQLite, this process already has it."""
 
     epoch = None
 
@@ -314,7 +314,7 @@ class SqliteEngine:
         copying.copy_files(self.disk, target, progress, has_secrets=False)
 
     def restore(self, source: Path, progress: copying.Progress) -> None:
-        """Copy the folder *source* into the installation, which must be empty and not running.
+        """Restore the backup in the folder *source* to this folder, which must be empty and unused.
 
         Raises FolderInUse if the service runs; the errors of `copy_files`.
         """

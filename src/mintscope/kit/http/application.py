@@ -344,7 +344,7 @@ class Draining:
     has_begun: bool = field(default=False, init=False)
 
     async def expect_not_begun(self) -> None:
-        """Raise ServiceUnavailable if draining has begun."""
+        """Raise ServiceUnavailable if this process is about to stop, so that it is not ready."""
         if self.has_begun:
             raise ServiceUnavailable(STOPS)
 

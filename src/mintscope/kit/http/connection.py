@@ -105,7 +105,7 @@ class HttpProtocol(UpgradingProtocol):
             self._take_stock()
 
     def _take_stock(self) -> None:
-        """Check the received part of a request against the bounds, and start its time limit."""
+        """Refuse the request being received if it is too large; else start its time limit."""
         if self._whole and not (self._keeps or self._refused or self._is_idle()):
             return  # most requests arrive in one piece
         self._keep(len(self._received))

@@ -89,7 +89,7 @@ class FastPathCycle:
         REQUESTS.count(self.route, 200, perf_counter() - self._began_s)
 
     def fall_back(self) -> None:
-        """Pass the request to the application."""
+        """Let the application answer this request, because the fast path cannot."""
         self._answering.start_instead(self)
 
 
@@ -149,7 +149,7 @@ class Group:
 
 @dataclass(slots=True, kw_only=True)
 class Connections:
-    """The state that all connections of a server share."""
+    """The connections of a server, with the limits and functions that they share."""
 
     clock: Clock
     write_refusal: RefusalWriter  # returns the response to a request that reaches no route
@@ -267,7 +267,7 @@ class Connections:
             self._sweep()
 
     def _sweep(self) -> None:
-        """Close connections that were idle too long, and schedule the next check."""
+        """Close the connections that have been idle for too long; repeat this from time to time."""
         now_s = self.clock.monotonic_s()
         self._sweeping = None
         overdue = list(takewhile(lambda each: self._resting[each] <= now_s, self._resting))

@@ -182,5 +182,5 @@ class FreeViews:
         return cls(make(day), make(of_a_site(day)))
 
     def windows(self, address: str) -> Windows:
-        """Return the windows that count a view by *address*."""
+        """Return the limits that a view from *address* must pass, each with its key."""
         return [(self.of_site, site_key(address)), (self.of_client, address)]

@@ -382,9 +382,9 @@ def _at(value: object, path: str) -> object:
 
 
 def _there(value: object, kind: str | None) -> str:
-    """Return a phrase that describes *value*: of text, arrays and objects only kind and length.
+    """Return a phrase such as "; there was text of 3 characters", which does not show texts.
 
-    kind   the kind that msgspec has found, for a *value* of UNKNOWN; None: the phrase is ""
+    kind   the kind of the value according to msgspec, if *value* is UNKNOWN; None: the phrase is ""
     """
     if value is UNKNOWN:
         return "" if kind is None else f"; there was {_kind(kind)}"
@@ -399,7 +399,7 @@ def _there(value: object, kind: str | None) -> str:
 
 
 def _number(text: str) -> float:
-    """Return the number in *text*: an integer if it is whole and below EXACT, such as 2e2.
+    """Return the number in *text*, which is JSON: an int if it is whole, as 2e2, and exact.
 
     Raises UnreadableBody if it is too large for a float.
     """

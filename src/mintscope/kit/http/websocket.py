@@ -67,7 +67,7 @@ class WebSocket:
         bounds: Bounds,
         on_first: Callable[[bytes], None] | None,
     ) -> None:
-        """Take over *transport*, whose client has sent the valid handshake *head*.
+        """Speak WebSocket on *transport*, whose client has sent the valid handshake *head*.
 
         on_first   called with the first message; None: it is ignored, as later messages are
         """
@@ -201,7 +201,7 @@ OF_BODIES: Final = {b"content-type", b"content-length", b"x-accel-buffering"}
 
 
 class PushedMessages(PushedBody):
-    """Implements Outlet: sends each event as a message, and each comment as a ping."""
+    """Writes a response over a WebSocket: each event as a message, and each comment as a ping."""
 
     __slots__ = ("_websocket",)
 

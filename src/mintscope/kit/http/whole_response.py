@@ -128,7 +128,7 @@ class WholeResponse:
             self.on_response = _nothing
 
     async def receive(self) -> Message:
-        """Return the request; in later calls, wait for the end of the response or connection."""
+        """Return the request with its body; in later calls, wait until the response has ended."""
         if not (self.disconnected or self.response_complete):
             self.flow.resume_reading()  # otherwise the loss of the connection is not noticed
             if not self._is_received:
@@ -177,7 +177,7 @@ class WholeResponse:
             self._write_body(body, is_last=is_last)
 
     def framed(self, body: bytes, *, is_last: bool) -> bytes:
-        """Return *body*, a part of a body without Content-Length, as a chunk of HTTP if chunked."""
+        """Return a part of a response body as it is sent: as an HTTP chunk if it is chunked."""
         if not self._is_chunked:
             return body
         chunk = b"%x\r\n%b\r\n" % (len(body), body) if body else b""

@@ -127,12 +127,12 @@ class GroupCommit(Generic[Item, Outcome]):
         return future
 
     async def run(self, work: Callable[[], Answer]) -> Answer:
-        """Return the result of *work*, which runs in the writer's thread between two batches."""
+        """Call *work* in the writer's thread, between two batches, and return its result."""
         answer: Answer = await self.submit_by(_do, work)
         return answer
 
     def rest_soon(self) -> None:
-        """Make the writer call `rest` after REST_AFTER_S seconds without another batch."""
+        """Make the writer call `rest` if it gets no batch within REST_AFTER_S seconds."""
         self._queue.put(_Soon.REST)
 
     async def close(self) -> None:

@@ -148,7 +148,7 @@ MEAN_IT: Final = "restore a backup, or start with --new if this is meant to be a
 
 
 class Beside(NamedTuple):
-    """The facts that `settle` needs in addition to the two stores."""
+    """The arguments of `settle`, which identifies an installation, besides its two stores."""
 
     where: str  # a description of the two stores for the operator
     has_pepper: bool  # whether the data folder has the pepper of an earlier installation

@@ -43,9 +43,9 @@ class AskedWindow(NamedTuple):
 
 
 class FoundWindow(NamedTuple):
-    """The state of a window after giving back, and before taking.
+    """The state of a rate limit in the shared store, when a request asks for it.
 
-    held     the number of counted admissions
+    held     the number of requests that count
     age_us   the age of the oldest of them in microseconds; 0 if *held* is 0
     """
 
@@ -57,9 +57,11 @@ class WindowStore(Protocol):
     """Stores the windows of all processes, and measures time by its own clock."""
 
     async def settle(self, asked: Sequence[AskedWindow]) -> Sequence[FoundWindow]:
-        """For each of *asked*, give back, then take; return the state of each window in between.
+        """Change the counts of all *asked* rate limits; return the state of each.
 
-        All keys must be different.  Raises LimitStoreAway; the next call then connects again.
+        In each limit, requests that were given back are subtracted first; then the state is read;
+        then new requests are counted.  All keys must be different.  Raises LimitStoreAway; the next
+        call then connects again.
         """
 
     async def aclose(self) -> None:
@@ -140,7 +142,7 @@ class LimitBatches:
         self._work = None
 
     async def _ask_for(self, batch: list[_Question]) -> None:
-        """Answer all requests in *batch*; if the store is away, wait until it answers again."""
+        """Send *batch* to the store, and answer it; if the store is away, wait until it is back."""
         sent_us = now_us(self.clock)
         by_key = _by_key(batch)
         found = await self._settle([_asked(questions) for questions in by_key.values()])

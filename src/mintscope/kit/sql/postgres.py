@@ -421,7 +421,10 @@ class PostgresDatabase:
 
     @contextmanager
     def _begun(self, statement: str) -> Iterator[None]:
-        """Begin a transaction, connecting again if necessary; roll it back if the block raises."""
+        """Run *statement* to begin a transaction, if necessary over a new connection.
+
+        The transaction is rolled back if the block raises.
+        """
         try:
             self.execute(statement)
         except DatabaseAway:

@@ -60,7 +60,9 @@ DELETE FROM limit_window WHERE key IN (
 
 
 class PostgresWindows:
-    """Implements WindowStore over one connection, which opens at the first request.
+    """Counts the requests of rate limits in PostgreSQL, over one connection.
+
+    The connection opens at the first request.
 
     dsn     the connection string of the database; its search path names the schema, which must have
             the migrations of limits

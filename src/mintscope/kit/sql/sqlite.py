@@ -452,7 +452,7 @@ class SqliteDatabase:
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:
-        """Undo only the block's changes if it raises."""
+        """Undo only the changes of this block, which is part of a transaction, if it raises."""
         with translated():
             self._db.execute("SAVEPOINT part")
             try:
@@ -486,7 +486,7 @@ def size_of(file: Path) -> int:
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Convert errors of apsw to those of `Database`."""
+    """Turn SQLite's errors in the block into the errors that all databases raise."""
     try:
         yield
     except OF_THE_FILE as cause:
