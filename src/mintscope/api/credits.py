@@ -264,7 +264,7 @@ class RotateRoutes:
 
 
 async def _adopt_lost(merchant: Merchant, claim: Claim, *, address: str) -> None:
-    """If the purchase of *claim* is not stored, search the chain for its payment, and store it.
+    """Search the chain for the payment that *claim* names, if it is not stored, and store it.
 
     A store that was restored from a backup may have lost the purchase.  Any wallet can claim any
     signature, so each search counts as a failed payment of the wallet and *address*.  Raises

@@ -287,7 +287,7 @@ class Streams:
         self._behind.setdefault(stream, self._clock.monotonic_s())
 
     async def serve(self, stream: EventStream, *, renew: Renew | None = None) -> None:
-        """Send changes to *stream* until it has ended.
+        """Send *stream* the reports of its mints when they change, until it has ended.
 
         renew   called after each minute; no report is sent until it calls `stream.begin_period`;
                 None for a stream that is not paid by the minute

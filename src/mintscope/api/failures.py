@@ -193,7 +193,7 @@ def write_refusal(
     request_id: bytes,
     cors: Sequence[Cors] = (),
 ) -> Response:
-    """Return the response to a request that the server refuses before it reaches a route.
+    """Return the response to a request that is refused before it has a route, such as a 431.
 
     path   the part of the path that was read; if it is empty, the path is treated as one under /v1/
     cors   paths whose responses other origins may read; Origin may not have been read, so every

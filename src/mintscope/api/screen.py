@@ -148,7 +148,7 @@ class ReadScreen(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScreenRoutes:
-    """The routes of screens, which use the gate, the sale and other parts of *v1*.
+    """The routes of screens; *v1* identifies and charges callers.
 
     follows_files   returns whether blocks come from files, whose times replace the clock
     """

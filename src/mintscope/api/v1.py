@@ -191,7 +191,7 @@ class V1:
     async def _get_past(
         self, request: Request, caller: Caller, mint: Mint, asked: TokenQuery
     ) -> Response:
-        """Return the response with a past report of *mint*."""
+        """Sell the report of *mint* as of the time or slot in *asked*, and return the response."""
         moment = moment_of(asked.at)
 
         async def read() -> Delivered:

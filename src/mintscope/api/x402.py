@@ -112,7 +112,7 @@ def udf_resource(query: msgspec.Struct) -> Resource:
 
 
 def screen_resource(query: msgspec.Struct, shape: type[msgspec.Struct]) -> Resource:
-    """Return the resource for selling a page of a screen: its path, and its query of *shape*.
+    """Return the name under which a page of a screen is sold: its path, and its query of *shape*.
 
     A long query is replaced by its digest.
     """

@@ -93,7 +93,7 @@ class AccountMaintenance:
     _swept_at_s: float | None = field(default=None, init=False)
 
     async def run(self) -> None:
-        """Run until cancelled; at the end, store when API keys were last used."""
+        """Run regular work until cancelled; at the end, store the last use of each API key."""
         try:
             await asyncio.sleep(START_S)
             while True:
@@ -258,7 +258,7 @@ async def open_accounts(  # noqa: PLR0913 - one argument for each thing that can
     queue: SqlWebhookQueue | None = None,  # None: no webhooks are sent
     symbols: ReadSymbols = no_symbols,  # for e-mails that test an alert
 ) -> AsyncIterator[Accounts]:
-    """Yield the account services; e-mails and signed texts contain *origin*, the pages' address."""
+    """Yield the account services; links in e-mails, and texts to sign, contain *origin*."""
     secrets = AccountSecrets.derive(pepper)
     common = _Common(store=store, secrets=secrets, clock=clock, entropy=os.urandom)
     web = config.web

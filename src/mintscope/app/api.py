@@ -185,7 +185,7 @@ async def _run(
 ) -> int | None:
     """Serve *listener* until the server is stopped; return the number of the signal, or None.
 
-    If *refused* gets an error meanwhile, stop the server and raise that error.
+    refused   when it gets an error, the server stops, and the error is raised
     """
     host, port = listener.getsockname()[:2]
     refused.add_done_callback(lambda _: server.stop())

@@ -71,7 +71,7 @@ async def run_ingest(
 
 
 def _is_ours(key: str) -> bool:
-    """Return whether the setting *key* is in a section that ingest uses."""
+    """Return whether ingest uses the setting *key*, so that its change matters at a reload."""
     section, _, _ = key.rpartition(".")
     return section in OURS
 

@@ -236,7 +236,7 @@ def price_source(
 
 
 def price_basis(payments: PaymentsConfig) -> str:
-    """Return a hash of the settings that decide the price of the payment token."""
+    """Return a hash of the settings from which the price of the payment token follows."""
     feed = payments.price_feed_url
     settings = [
         payments.asset,
@@ -401,12 +401,12 @@ async def open_sales(  # noqa: PLR0913 - one argument for each part
     pace: Measured = lambda: None,
     limits: Limits | None = None,
 ) -> AsyncIterator[Sales]:
-    """Yield the services of sales.
+    """Yield the objects that take payments, connected to the chain and to prices.
 
-    pace      returns the pace of the chain that another source has measured; if it returns None,
-              the pace of the payment node is measured
-    limits    creates the limits of failed payments; None: failed payments are not limited
-    Raises    CannotSell, UnusableKeypair, OpenSecret, and UnusablePepper
+    pace     returns the pace of the chain that another source has measured; if it returns None, the
+             pace of the payment node is measured
+    limits   creates the limits of failed payments; None: failed payments are not limited
+    Raises   CannotSell, UnusableKeypair, OpenSecret, and UnusablePepper
     """
     payments = config.payments
     fee_payer = fee_payer_of(payments)
@@ -526,11 +526,11 @@ def open_settlement(
     pace: Measured = lambda: None,
     reader: LogReader | None = None,
 ) -> RpcSettlement:
-    """Return the client that settles payments; it is also an asynchronous context manager.
+    """Return the client that sends payments to the chain; use it as an async context manager.
 
-    known     the terms of all tokens in which payments are settled, the payment token's first
-    pace      returns the pace of the chain, as for `open_sales`
-    reader    reads the log, whose newest slot is compared with the node's; None: no comparison
+    known    the terms of all tokens in which payments are settled, the payment token's first
+    pace     returns the measured duration of slots; None: it is measured at the payment node
+    reader   reads the log, whose newest slot is compared with the node's; None: no comparison
     """
 
     async def followed_slot() -> int:

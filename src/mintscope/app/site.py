@@ -168,10 +168,10 @@ class Pages:
 def credit_sales(
     merchant: Merchant | None, ledger: CreditLedger, expect_open: Callable[[], Awaitable[None]]
 ) -> CreditSales | None:
-    """Return the sales of credits for the pages; None if *merchant* is None.
+    """Return the object that sells credits on the web pages; None if *merchant* is None.
 
-    The names of resources are the same as in the API.  *expect_open* raises ServiceUnavailable if
-    sales are closed.
+    Purchases have the same names as in the API.  *expect_open* raises ServiceUnavailable if sales
+    are closed.
     """
     if merchant is None:
         return None

@@ -106,7 +106,7 @@ async def open_backfill(
     allow: Allow | None = None,
     rate_pools: Collection[str] = (),
 ) -> AsyncIterator["BackfillReading"]:
-    """Yield a reader of backfills, connected to the node.
+    """Yield a reader of swaps from before a token was tracked, connected to the node.
 
     calls_per_s   the maximum number of requests to the node in a second
     allow         awaited before each request, to limit requests; None: nothing is awaited

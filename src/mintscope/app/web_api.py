@@ -181,7 +181,7 @@ def create_api(  # noqa: PLR0913 - one argument for each part
     streams: Streams | None = None,
     coverage: ReadCoverage = no_coverage,
 ) -> HttpApplication:
-    """Return the API built from these parts, with the limits of *config*.
+    """Return the application that serves the API, with the limits of *config*.
 
     merchant                                    None: nothing is for sale
     accounts, series, holders, lists, streams   None: the API does not have this part

@@ -72,7 +72,7 @@ class WebParts:
     """The services behind the pages; if a service is None, its pages are omitted.
 
     mailbox      has e-mails that are shown instead of being sent; None: no page shows e-mails
-    operations   the data and actions of administrators
+    operations   the data and actions of the administrators' pages
     sales        sells credits; None: nothing is for sale
     describe     returns the OpenAPI document of the API beside the pages; None: there is no API
     ledger       has the history of credits

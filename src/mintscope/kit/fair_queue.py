@@ -17,7 +17,10 @@ class FairQueue:
         self._is_taken = False
 
     async def next(self) -> None:
-        """Return at once if no caller has taken the current iteration, or else in a later one."""
+        """Wait until no other caller goes on in the same iteration of the event loop.
+
+        Returns at once if the current iteration is free.
+        """
         if self.take():
             return
         turn = asyncio.get_running_loop().create_future()

@@ -62,7 +62,7 @@ class Adverts:
         return None if trial is None else trial.format(**values)
 
     def find_whole(self, method: str, path: str) -> Advert | None:
-        """Return the advert of a route, with its output; None if the route is not payable."""
+        """Return the full description of a route for x402 catalogs; None if it sells nothing."""
         return self._whole_by_route.get((method, path))
 
     def find(self, method: str, path: str) -> Advert | None:
@@ -219,9 +219,10 @@ def _output_of(types: tuple[Any, ...], depth: int, *, is_enveloped: bool) -> tup
 
 
 def _short(schema: Schema, components: Mapping[str, Schema], depth: int) -> Schema:
-    """Return *schema* without descriptions and references, to *depth* levels of objects and lists.
+    """Return *schema* in short form, to *depth* levels of objects and lists.
 
-    Fields that are sent only on request are left out.
+    Descriptions and fields that are sent only on request are left out; references are replaced by
+    their targets.
     """
     if "$ref" in schema:
         return _short(components.get(schema["$ref"].removeprefix(PREFIX), {}), components, depth)

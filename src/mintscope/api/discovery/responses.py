@@ -51,7 +51,7 @@ def _say_rivals(component: Schema) -> None:
 
 
 def _say_least(component: Schema) -> None:
-    """If a field of *component* has the mark ONE_AT_LEAST, require at least one field in it."""
+    """Require a field of the JSON Schema *component*, if one of them has the mark ONE_AT_LEAST."""
     # `any` stops at the first mark, and would leave a second one in the schema; no shape has two.
     if any(field.pop(ONE_AT_LEAST, False) for field in component.get("properties", {}).values()):
         component["minProperties"] = 1

@@ -112,7 +112,7 @@ class IndicatorRoutes:
         supply: Supply | None,
         more: int,
     ) -> "_Read":
-        """Return the candles of the page *within*, and *more* candles before the page."""
+        """Return the candles of the page *within*, and *more* before them, to compute values."""
         if within.width is SHORT:
             end = UnixS(within.until - within.until % SHORT.seconds + SHORT.seconds - 1)
             swaps = await self.shop.reader.kept_swaps(mint, end, within.limit + 2 + more)

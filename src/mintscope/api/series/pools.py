@@ -286,7 +286,7 @@ class CrowdOfSpans(CrowdLine):
 
     @classmethod
     def of_spans(cls, found: SpanCrowd | None) -> "CrowdOfSpans | None":
-        """Return *found* in its wire form; None if *found* is None."""
+        """Return *found* as a part of the response; None if *found* is None."""
         if found is None:
             return None
         buyers, sellers, traders, swaps, flow, top, top10 = found.crowd

@@ -466,7 +466,7 @@ def _table(candles: Sequence[SeriesCandle], ended: UnixS, form: TableFormat) -> 
 async def read_series(
     kept: KeptCandles, asked: AskedCandles, within: Range, unit: PriceUnit, supply: Supply | None
 ) -> Series:
-    """Return the candles of *kept* in the width of *within*, with prices in *unit*.
+    """Return the candles of *kept* as a request for *within* wants them, with prices in *unit*.
 
     Candles that are not stored in this form are computed in a thread, because each one takes some
     microseconds, and there may be 44,640.
@@ -497,10 +497,10 @@ async def read_supply(reader: SeriesReader, mint: Mint, unit: PriceUnit) -> Supp
 def look_of(
     shop: SeriesShop, mint: Mint, within: Range, unit: PriceUnit
 ) -> Callable[[], Awaitable[Made]] | None:
-    """Return the argument *look* of `SeriesShop.sell` for a page of candles.
+    """Return a check to run before candles are read: that *mint* has a price and a known supply.
 
-    It is None unless the timeframe is SHORT: only such a page is costly, because it may read
-    100,000 swaps.
+    Only pages of the timeframe SHORT are so costly, because they may read 100,000 swaps, that this
+    is worthwhile; for others, the result is None.
     """
 
     async def look() -> Made:

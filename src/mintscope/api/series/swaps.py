@@ -124,7 +124,7 @@ PAGE_BYTES: Final = 1_024  # rough size of a page without its body
 
 
 class Made(NamedTuple):
-    """A page in JSON, as of the position *tip* of the log; an empty page is free."""
+    """A page as JSON, and the newest slot of the log that it includes; an empty page is free."""
 
     tip: LogTip
     body: bytes
@@ -471,9 +471,9 @@ NOTHING_EXCLUDED: Final = (None, None)
 
 
 def _excluded(swap: PricedSwap) -> tuple[float | None, Excluded | None]:
-    """Return the USD of *swap* that volumes exclude, and the reason; both None without such USD.
+    """Return the USD of *swap* that count in no volume, and the reason; None if it had no USD.
 
-    *swap* must have no volume.
+    *swap* must be one without a volume.
     """
     evidence = swap.evidence
     if evidence is None or not evidence.flow:

@@ -414,10 +414,10 @@ def _words(found: Plan, now: UnixMs) -> Iterator[str]:
 
 
 def _listed(settings: Config) -> int | str:
-    """Store a snapshot of the list, so that the next start of an api is faster.
+    """Store the list of all tokens, so that the next start of an api process is faster.
 
-    Return the number of tokens in the snapshot, or the reason why none was stored.
-    Raises UnusableStore.
+    Return the number of tokens in the list, or the reason why it was not stored.  Raises
+    UnusableStore.
     """
     try:
         with without_log():

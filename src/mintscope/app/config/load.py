@@ -69,7 +69,7 @@ def _flaws(config: Config) -> Iterator[tuple[str, str | None]]:
 
 
 def _has_root(config: Config) -> bool:
-    """Return whether a root signs in the pepper's place.  Raises UnusablePepper."""
+    """Return whether there are roots, which sign in the pepper's place.  Raises UnusablePepper."""
     return bool(config.credits.roots or load_roots(config.data_dir / ROOTS_FILE))
 
 
@@ -233,7 +233,10 @@ class Loaded:
 
 
 def settings() -> Iterator[tuple[str, type[Section] | None, Sequence[Setting]]]:
-    """Yield (name of the section, its class, its settings); the unnamed section is first."""
+    """Yield the settings of each section of the configuration, with its name and its class.
+
+    The first are the settings outside of sections, with the name "" and the class None.
+    """
     declared = Config.model_fields.items()
     yield "", None, [Setting(key, field, Config) for key, field in declared if not _section(field)]
     for name, field in declared:

@@ -278,5 +278,5 @@ def origins_of(configured: str | None, host: str, port: int) -> list[str]:
 
 
 def resource_origin(configured: str | None, host: str, port: int) -> str:
-    """Return the origin of resources for sale: the configured one, or else that of the listener."""
+    """Return the URL of what is sold, in x402 payments: the configured one, or the listener's."""
     return configured or f"http://{in_url(host)}:{port}"

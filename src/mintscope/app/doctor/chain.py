@@ -364,7 +364,7 @@ WHAT_FOLLOWS: Final = (
 
 
 def check_dollars(config: Config) -> Iterator[Finding]:
-    """Check the age of the rate of SOL, and compare the recent prices of dollar tokens."""
+    """Check that SOL has a recent price, and that no dollar token deviates from the others."""
     if place_of(config, "market").is_new:
         return
     with suppress(UnusableStore, ServiceUnavailable):  # `check_market` reports this

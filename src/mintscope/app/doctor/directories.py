@@ -87,7 +87,7 @@ def object_in(text: bytes) -> dict[str, Any]:
 
 
 def terms_in(answer: httpx.Response) -> dict[str, Any]:
-    """Return the terms in the header PAYMENT-REQUIRED; an empty object if there are none."""
+    """Return the payment terms in the header PAYMENT-REQUIRED, or an empty object."""
     try:
         return object_in(b64decode(answer.headers.get("payment-required", ""), validate=True))
     except ValueError:

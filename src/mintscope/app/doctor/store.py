@@ -133,7 +133,7 @@ def _disk(candles_a_day: Mapping[Timeframe, int], config: Config) -> str:
 
 
 def check_money(config: Config) -> Iterator[Finding]:
-    """Check the sums of the credit accounts, and that they were created with this pepper."""
+    """Check the balances of the credit accounts, and that they were created with this pepper."""
     place = stores.place_of(config, "money")
     pepper = stores.pepper_file(config)
     if place.is_new and config.credits.pepper is None and pepper.exists():

@@ -132,7 +132,10 @@ async def facts_on_chain(chain: ChainConfig, mint: Mint) -> MintFacts | None:
 async def operating(
     config: Config, market: Market, money: Money, clock: Clock, age_ms: Callable[[], int | None]
 ) -> AsyncIterator[OperationParts]:
-    """Yield the data and actions of administrators; during the block, write the hourly counts."""
+    """Yield the data and actions of the administrators' pages.
+
+    During the block, add the counts of this process to those of the hour, once a minute.
+    """
     sales = money.books if config.payments.enabled else None
     writer = HourWriter(money.accounts, clock, age_ms, None if sales is None else sales.fund)
     async with running(writer.run, "hours"):

@@ -100,11 +100,12 @@ MARK: Final = "CREATE TABLE copy_progress (source TEXT NOT NULL, guard TEXT NOT 
 
 
 class SqliteSide:
-    """The tables of an installation in the files of *folder*.  `PostgresSide` has the same methods.
+    """The SQLite files of a copy, as its source or its target, in *folder*.
 
-    Opening creates missing files, and migrates all of them.  If *is_new*, a copy writes to the
-    tables.  Otherwise it reads them: MONEY_FILE must exist, and every read sees the rows that were
-    committed before the opening.  Opening and each method may raise UnusableStore, apsw.Error.
+    `PostgresSide` has the same methods.  Opening creates missing files, and migrates all of them.
+    If *is_new*, this is the target.  Otherwise it is the source: MONEY_FILE must exist, and every
+    read sees the rows that were committed before the opening.  Opening and each method may raise
+    UnusableStore, apsw.Error.
     """
 
     def __init__(self, folder: Path, *, is_new: bool = False) -> None:
@@ -141,8 +142,8 @@ class SqliteSide:
     def begin(self, source: str) -> None:
         """Drop triggers, store statements that restore them, and delete rows added by migrations.
 
-        A copy that resumes has already done this.
-        Raises CannotCopy if the target has other rows, or if a copy of another source has begun.
+        If a copy from *source* was interrupted, this is already done.  Raises CannotCopy if the
+        target has other rows, or if a copy of another source has begun.
         """
         for db in self._files:
             if db.table_exists(None, "copy_progress"):
@@ -230,7 +231,7 @@ def _expect_empty(db: apsw.Connection) -> None:
 
 
 def _number_on(db: apsw.Connection, name: str, last: int) -> None:
-    """Make new rows of the table *name* get numbers above *last*, even if it is empty."""
+    """Set the number after which new rows of the table *name* are numbered to *last*, or higher."""
     if not db.table_exists(None, "sqlite_sequence"):
         return
     db.execute("UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = ?", (last, name))

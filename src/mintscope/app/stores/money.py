@@ -146,7 +146,9 @@ class Money:
         return self._opened(self.engine.webhooks())
 
     def shared(self, price: PriceSource, basis: str) -> PriceSource:
-        """Return *price*, or a source that shares the price among all processes of the database.
+        """Return a source of *price* that asks only once for all processes of the database.
+
+        With SQLite, there is only one process, and the result is *price* itself.
 
         basis   the settings of *price* as a hash: only processes with the same basis share it
         """

@@ -174,7 +174,7 @@ class PostgresEngine:
 
     @contextmanager
     def opened(self, kind: str, *, migrates: bool = True) -> Iterator[Database]:
-        """Open the tables of *kind*, money or market, for a short time.
+        """Open the tables of *kind*, money or market, during the block.
 
         migrates   whether to run pending migrations first
         """
@@ -195,7 +195,7 @@ class PostgresEngine:
             yield
 
     def windows(self) -> PostgresWindows:
-        """Return the shared counters of requests, which are in the database."""
+        """Return the counters of rate limits, which all processes share, in this database."""
         try:
             migrate_tables(self.place, "limits")
         except DatabaseError as cause:

@@ -271,7 +271,7 @@ class SqliteEngine:
 
     @contextmanager
     def opened(self, kind: str, *, migrates: bool = True) -> Iterator[Database]:
-        """Open the tables of *kind*, money or market, for a short time.
+        """Open the tables of *kind*, money or market, during the block.
 
         migrates   whether to run pending migrations first
         Raises     UnusableStore, DatabaseError

@@ -170,7 +170,7 @@ class HttpApplication:
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Answer one HTTP request; if its response cannot be sent, undo its charge."""
         assert scope["type"] == "http"
         began_s = perf_counter()
         request = Request(scope, receive)

@@ -308,7 +308,10 @@ class Connections:
         return self._date_lines
 
     def _groups_of(self, peer: str) -> Iterator[Group]:
-        """Yield the groups in which a connection of *peer* counts, the narrowest first."""
+        """Yield the groups in which a connection counts: its client's, its IPv6 /48's, and all.
+
+        peer   the address of the connection; a configured proxy counts only in the last group
+        """
         per_client_max = self.bounds.connections_per_client_max
         if not self.addresses.is_proxy(peer):
             client = network_key(peer)

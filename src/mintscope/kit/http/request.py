@@ -142,7 +142,7 @@ class Request:
         return value[: len(PAYMENT_SCHEME)].lower() == PAYMENT_SCHEME
 
     async def body(self) -> bytes:
-        """Return the body, of at most 16 KiB; later calls return it again.
+        """Return the body, of at most 16 KiB; it is received at the first call.
 
         Raises PayloadTooLarge, ClientDisconnected.
         """
@@ -170,7 +170,7 @@ class Request:
             extensions[event]()
 
     def take_back(self) -> None:
-        """Run `if_unsent`, at most once."""
+        """Undo the charge because the response was not sent: call `if_unsent`, at most once."""
         undo = self.if_unsent
         self.if_unsent = None
         if undo is not None:

@@ -151,7 +151,8 @@ class WebSocket:
     def _take(self, frame: Frame) -> None:
         """Count *frame*, and pass its text on if it is a part of the first message.
 
-        The package websockets has already answered pings and close frames.
+        With too many frames between two pings, the WebSocket ends.  The package websockets has
+        already answered pings and close frames.
         """
         if self._frames.eof_sent:
             return
@@ -175,7 +176,7 @@ class WebSocket:
             on_first(message)
 
     def _flush(self) -> None:
-        """Write pending frames, and close the connection if the WebSocket has ended."""
+        """Send the pending frames, and close the connection if the WebSocket has ended."""
         if not self.is_open:
             return
         for piece in self._frames.data_to_send():

@@ -35,7 +35,7 @@ log = structlog.get_logger()
 
 
 class Flow:
-    """The state of one connection: whether data is read from it, and can be written to it."""
+    """The flow of data on one connection: whether it is read from, and whether writes must wait."""
 
     __slots__ = ("_is_writable", "_transport", "read_paused", "write_paused")
 
@@ -250,7 +250,7 @@ class WholeResponse:
 
 
 class PushedBody:
-    """Implements Outlet; each chunk is written to the connection at once."""
+    """Writes the body of a response to the connection, each part at once."""
 
     __slots__ = ("_cycle",)
 

@@ -124,7 +124,7 @@ class Database(Protocol):
 
 
 class DatabaseAccess(Protocol[Read_co]):
-    """Runs database work without blocking the event loop."""
+    """Runs functions that use a database connection, at once or in a thread."""
 
     async def run(self, work: Callable[[Read_co], T]) -> T:
         """Call *work* with a database connection, and return its result.  Raises its errors."""

@@ -48,7 +48,7 @@ class Waiter(Protocol[Outcome_contra]):
 
 
 class _Soon(Enum):
-    """Entries of the queue that are not batches: REST makes the writer call `rest` soon."""
+    """Entries of the writer's queue that are no batches: REST makes the writer call `rest` soon."""
 
     REST = auto()
 

@@ -244,9 +244,9 @@ class SharedLimits:
         self._windows: dict[str, SharedWindow] = {}
 
     def limiter(self, limit: Limit, *, window: str | None = None) -> "SharedWindow":
-        """Return the window named *window*, which all processes share; None: the name of *limit*.
+        """Return the limiter whose counts have the name *window* in all processes.
 
-        Raises ValueError if the window has another limit.
+        None stands for the name of *limit*.  Raises ValueError if another limit has the name.
         """
         name = window or limit.name
         made = self._windows.get(name)

@@ -87,7 +87,7 @@ def migrate(database: PostgresDatabase, kind: str) -> list[Migration]:
 
 
 def migrate_tables(dsn: str, kind: str) -> None:
-    """Run `migrate` on the database *dsn*, with longer time limits."""
+    """Run the pending migrations of *kind* in the database *dsn*, which may take hours."""
     # The market has a write lock of its own.
     lock = WriteLock.MARKET if kind == "market" else WriteLock.MONEY
     patient = PostgresDatabase(dsn, lock, statement_ms=MIGRATION_MS, lock_ms=STATEMENT_MS)

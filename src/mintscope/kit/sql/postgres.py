@@ -272,7 +272,10 @@ log = structlog.get_logger()
 
 
 class WriteLock(IntEnum):
-    """The write locks: at most one transaction holds each lock at a time."""
+    """The locks of PostgreSQL that writers take, so that only one transaction at a time writes.
+
+    Each name stands for the tables that the lock protects.
+    """
 
     MONEY = 1
     MARKET = 2
@@ -316,7 +319,10 @@ class PostgresDatabase:
         self._ahead_ms: int | None = None
 
     def execute(self, statement: str, values: Values = (), /) -> Rows:
-        """Run *statement*; outside a transaction, repeat a read if the connection was lost."""
+        """Run *statement*, and return its rows.
+
+        A read outside a transaction is repeated once over a new connection if the old one was lost.
+        """
         text, names = translate(statement)
         if isinstance(values, Mapping):
             values = [values[name] for name in names]
@@ -399,7 +405,7 @@ class PostgresDatabase:
             self.execute("ROLLBACK")
 
     def expect_clock(self) -> None:
-        """Raise DatabaseAway if this machine's clock differs too much from the server's."""
+        """Raise DatabaseAway if this machine's clock differs too much from the database's."""
         compare_clocks(self, self._now_ms).expect_near()
 
     def ahead_ms(self) -> int:
@@ -455,7 +461,7 @@ class PostgresDatabase:
             raise TakenOver(f"expected epoch {self._epoch}; it is {epoch}: another process writes")
 
     def _commit(self, xid: str) -> None:
-        """Commit transaction *xid*; if no answer arrives, find out the outcome."""
+        """Commit transaction *xid*; if no answer arrives, ask the server for the outcome."""
         try:
             with self._translated():
                 ended = self._cursor().execute("COMMIT").statusmessage

@@ -435,7 +435,7 @@ class SqliteDatabase:
             return Rows(self._db.execute(statement, values).fetchall())
 
     def executemany(self, statement: str | Batch, many: Iterable[Sequence[object]], /) -> None:
-        """Run *statement*, without results, for each of *many*; for a Batch, insert *many*."""
+        """Run *statement* once for each item of *many*; for a Batch, insert the rows *many*."""
         text = inserting(statement) if isinstance(statement, Batch) else statement
         with translated():
             self._db.executemany(text, many)
