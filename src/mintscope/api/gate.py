@@ -199,7 +199,7 @@ class Gate:
         return Payer(caller.account, caller.holder.key.key_id)
 
     async def filled(self, caller: Caller, *, is_paid: bool) -> CreditAccount | None:
-        """Return the account that *caller* can add credits to.
+        """Return the account to which *caller* can add credits.
 
         Returns None if the user of an API key has no account, and *is_paid* is False.
 

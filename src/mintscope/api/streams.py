@@ -183,7 +183,7 @@ HEADERS: Final[tuple[Header, ...]] = (
 
 @dataclass(frozen=True, slots=True)
 class StreamRoute:
-    """Sells streams at one credit per mint and minute, with the gate and other parts of *v1*."""
+    """Sells streams at one credit for each mint and minute; *v1* identifies and charges callers."""
 
     streams: Streams
     v1: V1

@@ -279,7 +279,7 @@ class V1:
 
 
 def kind_of(asked: ReportQuery) -> ReportKind:
-    """Return the kind of report that *asked* requests."""
+    """Return the options of the requested report: timeframes, partial and closed candles."""
     return ReportKind(
         is_partial=asked.partial,
         is_closed=asked.candles == "closed",
@@ -334,7 +334,7 @@ def _reach_said(moment: Moment, reach: OutOfReach) -> str:
 
 
 def token_status(failure: errors.ServiceError) -> Header:
-    """Return X-Token-Status, the header with the reason *failure* why there is no report."""
+    """Return the header X-Token-Status, which states in a word why there is no report."""
     return (b"x-token-status", TOKEN_STATUS.get(failure.code, UNAVAILABLE))
 
 

@@ -121,7 +121,7 @@ def screen_resource(query: msgspec.Struct, shape: type[msgspec.Struct]) -> Resou
 
 
 def _named(query: msgspec.Struct) -> str:
-    """Return *query* as the text of a URL query, without defaults; if it is long, its digest."""
+    """Return *query* in the form of a URL, without default values; if that is long, its hash."""
     asked = _asked(query)
     return f"sha256={sha256(asked.encode()).hexdigest()}" if len(asked) > QUERY_MAX else asked
 

@@ -1,4 +1,4 @@
-"""Chooses the engine of an installation."""
+"""Chooses between SQLite and PostgreSQL for the stores of an installation."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

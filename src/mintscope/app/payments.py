@@ -252,7 +252,7 @@ def price_basis(payments: PaymentsConfig) -> str:
 def adopter_of(
     chain: RpcSettlement, known: Sequence[Terms], money: Money, reader: LogReader, clock: Clock
 ) -> Adopter:
-    """Return the adopter, which recognises payments for bundles and for resources of one credit.
+    """Return the `Adopter`, which finds out the purchase of a payment that has no row.
 
     known   the terms of all tokens with which a customer may have paid
     """

@@ -404,7 +404,10 @@ async def probe_block(rpc: Rpc, slot: Slot, clock: Clock) -> BlockProbe:
 
 
 def probed_node(chain: ChainConfig, clock: Clock) -> Rpc:
-    """Return a client of the node from which blocks are read, for the doctor."""
+    """Return a client, for the doctor, of the node from which blocks are read.
+
+    It gives up sooner than other clients.
+    """
     timeout_s = min(chain.timeout_s, TIMEOUT_S_MAX)
     endpoint = replace(node_endpoint(chain), timeout_s=timeout_s, attempts_max=ATTEMPTS_MAX)
     return Rpc(endpoint, clock=clock)

@@ -81,7 +81,7 @@ def account_operations(
     limits: AddressLimits,
     clock: Clock,
 ) -> Sequence[Operation]:
-    """Return the operations under /api, and the operations under /v1 that need an account."""
+    """Return the operations of accounts: all under /api, and those under /v1 for account users."""
     signups, exchanges, everything, of_keys = limits_of_accounts(config.accounts)
     *_, withdrawals, deposits = limits_of(config.api)
     gate = KeyGate(keys=parts.keys, limit=of_keys, limits=limits, writes=parts.writes)

@@ -147,7 +147,7 @@ class Indicators(NamedTuple):
 
     @property
     def lead(self) -> int:
-        """The number of candles that the indicators with parameters need before a page."""
+        """The number of candles before a page that the requested indicators need."""
         return max((each.lead for each in self.asked), default=0)
 
     def has_waypoints(self, within: Range) -> bool:

@@ -497,10 +497,11 @@ async def read_supply(reader: SeriesReader, mint: Mint, unit: PriceUnit) -> Supp
 def look_of(
     shop: SeriesShop, mint: Mint, within: Range, unit: PriceUnit
 ) -> Callable[[], Awaitable[Made]] | None:
-    """Return a check to run before candles are read: that *mint* has a price and a known supply.
+    """Return a check to run before candles are read: it raises an error if there can be no page.
 
-    Only pages of the timeframe SHORT are so costly, because they may read 100,000 swaps, that this
-    is worthwhile; for others, the result is None.
+    The reason is that *mint* has no price, or no known supply for market caps.  Only pages of the
+    timeframe SHORT, which may read 100,000 swaps, are so costly that they need this check; for
+    others, the result is None.
     """
 
     async def look() -> Made:

@@ -254,13 +254,13 @@ class SeriesShop:
         make: Callable[[], Awaitable[Made]],
         look: Callable[[], Awaitable[Made]] | None = None,
     ) -> Response:
-        """Return the page from *make*, for one credit of *caller* or one payment.
+        """Sell the page that *make* returns, for one credit of *caller* or one payment.
 
-        The page may come from the cache.  An empty page is free.
+        The page may come from a cache.  An empty page is free.
 
-        look   None: *make* is cheap.  Otherwise called before *make*, which is not called for a
-               client without credential and payment; if *look* finds rows, *make* is called only
-               for a client that can pay, so a payment is simulated first
+        look   None if *make* is cheap.  Otherwise, a cheap function that is called first: it raises
+               an error if there can be no page, and returns whether the page is empty.  Unless it
+               is, *make* is called only for a client that can pay; a payment is simulated before.
         """
         order = report_order(series_resource(wanted.mint, wanted.kind, wanted.query))
         order = replace(order, is_tried_first=look is not None)

@@ -399,7 +399,7 @@ def _page_of(kept: KeptCandles, within: Range) -> PageOfCandles:
 
 
 def _drawn(page: PageOfCandles) -> bytes:
-    """Return the candles of *page* as bars of UDF, in JSON."""
+    """Return the candles of *page* as JSON in the form of TradingView's UDF."""
     return msgspec.json.encode(_bars_of(page))
 
 

@@ -1,1 +1,1 @@
-"""Checks of an installation, for `mintscope doctor` and for directories of APIs."""
+"""Checks of an installation, for `mintscope doctor`, and files that list it in API catalogs."""

@@ -1,4 +1,4 @@
-"""Opens the hasher of the passwords in the store of accounts."""
+"""Opens the hasher of the passwords of accounts."""
 
 from contextlib import AbstractContextManager, closing
 

@@ -1,4 +1,4 @@
-"""The engine for a PostgreSQL database."""
+"""Opens the stores of an installation that are in a PostgreSQL database."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -52,7 +52,7 @@ def payment_store(dsn: str, *, patience_s: float = PATIENCE_S) -> SqlPaymentStor
 
 
 def payment_books(dsn: str) -> SqlPaymentBooks:
-    """Return the books of the payments in the database *dsn*."""
+    """Return the tables of payments, credits and totals in the database *dsn*, for audits."""
     database = PostgresDatabase(dsn)
     # Over the connection of the books, whose session then holds the lock of the auditor.
     return SqlPaymentBooks(database, is_auditor=partial(is_auditor, database))
@@ -159,7 +159,7 @@ class PostgresEngine:
     async def open_money(
         self, *, pepper: bytes | None, pepper_file: Path, clock: Clock, roots: Sequence[Root] = ()
     ) -> AsyncIterator[Money]:
-        """Migrate and open credits, payments and accounts.
+        """Run pending migrations, and open the tables of credits, payments and accounts.
 
         If *pepper* is None, *pepper_file* has the pepper.  If this file is missing at first use, it
         is created if the store was never used with a pepper; otherwise UnusablePepper is raised.

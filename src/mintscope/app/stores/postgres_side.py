@@ -121,8 +121,9 @@ class PostgresSide:
     def end(self, sequences: Mapping[str, int]) -> None:
         """Restore triggers and foreign keys, which checks every reference.
 
-        New rows are numbered after the existing rows and after *sequences*.  Statistics are
-        collected, because a service may start before PostgreSQL collects them itself.
+        New rows are numbered after the existing rows, and after the last numbers in *sequences*.
+        Statistics are collected, because a service may start before PostgreSQL collects them
+        itself.
         """
         with self._db.transaction():
             guards = self._db.execute("SELECT guard FROM copy_progress WHERE guard <> ''")

@@ -1,4 +1,4 @@
-"""The engine for SQLite files, each of which is opened at first use."""
+"""Opens the stores of an installation that are SQLite files; each is opened at first use."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence

@@ -205,7 +205,7 @@ class Connections:
                 del self._groups[group.name]
 
     def is_empty(self) -> bool:
-        """Return whether nothing is stored for any connection."""
+        """Return whether no connection is open, and nothing is stored about earlier ones."""
         return not (self._groups or self._members or self._lingering or self._kept or self._resting)
 
     def keep(self, connection: Connection, size: int) -> None:

@@ -254,7 +254,7 @@ class DispatchingProtocol(PacedProtocol):
         super().connection_lost(exc)
 
     def _dispatch(self, head: Head, body: bytearray) -> None:
-        """Start the answer to the request that the parser has just completed."""
+        """Answer the request that has arrived: on the fast path, or else by the application."""
         parser = self.parser
         fast_path = self.open_connections.fast_path
         method = parser.get_method()

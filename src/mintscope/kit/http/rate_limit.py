@@ -99,7 +99,10 @@ class AddressLimit:
 
 @dataclass(frozen=True, slots=True)
 class AddressLimits:
-    """Creates the limits of one application; the limits of addresses share one queue."""
+    """Creates rate limits by client address and by account.
+
+    Requests that wait for their turn, of all limits by address, are in one queue.
+    """
 
     limits: Limits
     addresses: ClientAddresses

@@ -134,7 +134,7 @@ class DatabaseAccess(Protocol[Read_co]):
 
 
 class AccessAtOnce(Generic[Read]):
-    """Runs work in the event loop; for an engine in this process."""
+    """Calls functions with a database connection in the event loop; for SQLite in this process."""
 
     def __init__(self, database: Read) -> None:
         self._database = database

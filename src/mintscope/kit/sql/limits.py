@@ -54,7 +54,7 @@ class FoundWindow(NamedTuple):
 
 
 class WindowStore(Protocol):
-    """Stores the windows of all processes, and measures time by its own clock."""
+    """Counts the requests of rate limits for all processes, by a clock of its own."""
 
     async def settle(self, asked: Sequence[AskedWindow]) -> Sequence[FoundWindow]:
         """Change the counts of all *asked* rate limits; return the state of each.

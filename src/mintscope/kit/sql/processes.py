@@ -59,7 +59,10 @@ class IngestLock:
 
     @asynccontextmanager
     async def held(self) -> AsyncIterator[None]:
-        """Wait for the lock, and hold it during the block.  Raises StoreUnavailable."""
+        """Wait for the right to write the market, and hold it during the block.
+
+        Raises StoreUnavailable.
+        """
         try:
             await self._acquire()
             yield

@@ -279,7 +279,7 @@ def _add_column(db: apsw.Connection, table: str, statement: str) -> None:
 
 
 def migrate_file(path: Path, kind: str, *, is_done: bool) -> list[str]:
-    """Return the names of the pending migrations of the file at *path*; if *is_done*, run them.
+    """Return the names of the migrations that the file at *path* lacks; if *is_done*, run them.
 
     Raises UnusableStore, StoreUnavailable, and apsw.Error if SQLite cannot run them.
     """
