@@ -141,7 +141,7 @@ def order_of(mint: Mint) -> Order:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class V1:
-    """The routes of reports under /v1, and their dependencies."""
+    """The routes that sell reports, past and present; its parts also serve other routes."""
 
     reports: Reports
     gate: Gate

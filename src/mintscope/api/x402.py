@@ -305,7 +305,11 @@ class ResourceServer:
         await charge.expect(credit_count)
 
     async def _settle(self, request: Request, charge: Charge, work: Work) -> Receipt:
-        """Settle *charge* for the result of *work*, or for the answer cached under the same key."""
+        """Take the credits or the payment of *charge* for the result of *work*.
+
+        If the answer was bought before with the same key, it is sent again, from the cache if
+        possible.
+        """
         name = charge.once if isinstance(charge, CreditCharge) else None
         if name is None:
             return await charge.settle(work)

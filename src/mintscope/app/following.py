@@ -318,9 +318,11 @@ def _symbols(listed: ListedTokens, mints: Collection[Mint]) -> Mapping[Mint, str
 async def following(
     config: Config, reader: LogReader, coverage: CoverageReader, clock: Clock
 ) -> AsyncIterator[tuple[LogTailer, Streams, CoverageTailer, asyncio.Future[UnusableStore]]]:
-    """Follow *reader* and *coverage* during the block, and run the streams.
+    """Follow the swap log and the coverage, and run the streams, during the block.
 
-    The last value gets the error if this process may no longer run beside the other processes.
+    Yields the follower of the log, the streams, the follower of the coverage, and a future.  The
+    future gets an UnusableStore as its result if this process must stop, because other processes
+    run with other settings.
     """
     with telling_what_is_compiled():
         market = LiveMarket(config.market.live_mints_max)

@@ -44,7 +44,10 @@ Pages of other origins may read it if the path of the request is in CORS or MCP_
 
 
 class Site:
-    """Passes requests to the API or the pages; for paths of neither, the headers decide."""
+    """Passes each request to the API or to the web pages, which share one listener.
+
+    The path decides, if it belongs to one of them alone, or else the headers.
+    """
 
     def __init__(self, *, api: ASGIApp, pages: ASGIApp, has_page: Callable[[str], bool]) -> None:
         self._api = api

@@ -62,7 +62,7 @@ def node_endpoint(chain: ChainConfig) -> Endpoint:
 
 
 def backfills_beside(chain: ChainConfig) -> Endpoint:
-    """Return the endpoint for requests other than those for blocks.
+    """Return the endpoint of the node for requests other than those for blocks.
 
     A client of this endpoint sends one request at a time, without retries.  It must not be the
     client for blocks: otherwise the node's limits on these requests would delay blocks.
@@ -119,7 +119,7 @@ async def open_backfill(
 
 
 class BackfillReading:
-    """Reads backfills; implements GapSource.
+    """Reads the swaps of tokens from before they were tracked, or in gaps, from a node.
 
     Each method may raise SourceError and ServiceUnavailable.
     """

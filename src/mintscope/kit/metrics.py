@@ -29,7 +29,7 @@ class Spans:
         self.listener: Listener | None = None  # None: nothing is traced
 
     def ended(self, name: str, elapsed_s: float, attributes: Attributes) -> None:
-        """Report the span *name*, which has ended."""
+        """Pass the span *name*, which has ended, to the listener."""
         if self.listener is not None:
             self.listener(name, elapsed_s, attributes)
 

@@ -349,7 +349,7 @@ def refusals_of(operation: Operation, failure: Schema) -> dict[str, Any]:
 
 
 def examples_of(operations: Sequence[Operation]) -> dict[str, Any]:
-    """Return an example of the response body of each refusal of *operations*, by its name."""
+    """Return an example of the response body of each error of *operations*, by its name."""
     # Hundreds of refusals share a few dozen names.
     refused = {
         _name_of(operation, code): (operation, code)

@@ -393,7 +393,10 @@ class Children:
             time.sleep(min(POLL_S, left_s))
 
     def wait(self) -> None:
-        """Wait until a signal to stop, restarting children.  Raises ChildEnded like `pause`."""
+        """Wait until a signal to stop arrives; restart children that end meanwhile.
+
+        Raises ChildEnded if a vital child has ended for good.
+        """
         while not self.stopping:
             self.pause(1)
 

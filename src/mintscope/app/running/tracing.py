@@ -100,7 +100,7 @@ class Siblings:
         self._known: dict[str, Sibling] = {}
 
     def hear(self, line: bytes) -> None:
-        """Store a *line* of the parent: the states of all processes by name, in JSON."""
+        """Store the states of all processes by name, which `serve` has sent as *line*, in JSON."""
         self._known = msgspec.json.decode(line, type=dict[str, Sibling])
         for name, sibling in self._known.items():
             RESTARTS.labels(name).set(sibling.restarts)

@@ -41,11 +41,11 @@ SELECT (SELECT count(*) FROM credit_account), (SELECT count(*) FROM credit_entry
 class Verified(NamedTuple):
     """The contents of a backup, as read from its restored copy.
 
-    slot          the newest slot of the market; None if there is no block
-    entries       number of entries of the journal of credits
-    violations    contradictions in the books; empty if the books are sound
-    migrations    number of migrations that had to run on the copy
-    took_s        seconds to restore and to audit
+    slot         the newest slot of the market; None if there is no block
+    entries      number of entries of the journal of credits
+    violations   contradictions in the tables of payments and credits; empty if they are sound
+    migrations   number of migrations that had to run on the copy
+    took_s       seconds to restore and to audit
     """
 
     slot: int | None

@@ -269,7 +269,7 @@ class Sum(NamedTuple):
 
 
 def copy(source: Side, target: Side, name: str, progress: Progress) -> dict[str, Sum]:
-    """Copy every row of *source*, and compare the copy; return the sum of each table by name.
+    """Copy every row of *source*, and compare the copy; return the checksums of tables by name.
 
     An interrupted copy resumes after the last copied row.
 
@@ -316,7 +316,10 @@ def _last(target: Side, table: Relation) -> list[object] | None:
 def _compared(
     read: Sum | None, source: Side, target: Side, table: Relation, progress: Progress
 ) -> Sum:
-    """Compare the table in *target* with the sum *read* (None: with *source*); return its sum."""
+    """Compare the copy of *table* in *target* with *read*; return the checksum.
+
+    read   the checksum of the rows that were copied; None: it is computed from *source*
+    """
     # A Sum is a tuple, so it is true even if all its numbers are 0.
     expected = read or _sum(source, table, progress)
     found = _sum(target, table, progress)

@@ -84,9 +84,9 @@ Port = TypeVar("Port", bound=Opened)
 
 @dataclass(eq=False, repr=False)
 class Money:
-    """The ports of credits, payments and accounts; each is opened at first use.
+    """The tables of credits, payments and accounts; each group is opened at first use.
 
-    stack               closes the opened ports when it is closed
+    stack               closes the opened ones when it is closed
     configured_pepper   the pepper of the configuration; None: the pepper is in the `pepper_file` of
                         *engine*
     roots               the roots from which signing keys derive instead of the pepper, each from
@@ -112,7 +112,7 @@ class Money:
 
     @cached_property
     def ledger(self) -> CreditLedger:
-        """The credits, for a process that serves clients."""
+        """The credits and their debits, for a process that serves clients."""
         return self._opened(self.engine.ledger(self.pepper, self.clock))
 
     @cached_property

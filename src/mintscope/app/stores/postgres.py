@@ -46,7 +46,7 @@ from mintscope.payments.store.postgres import SharedPrice
 
 
 def payment_store(dsn: str, *, patience_s: float = PATIENCE_S) -> SqlPaymentStore:
-    """Return the store of the payments in the database *dsn*."""
+    """Return the tables of payments, their outcomes and rotations in the database *dsn*."""
     reading = AccessInThreads(partial(PostgresDatabase, dsn), timeout_s=READ_TIMEOUT_S)
     return SqlPaymentStore(PostgresDatabase(dsn), reading, patience_s=patience_s)
 
@@ -127,7 +127,10 @@ def _answering(otherwise: str) -> Iterator[None]:
 
 
 class PostgresEngine:
-    """The stores in the database *dsn*; for attributes and methods see `SqliteEngine`."""
+    """Opens the stores of an installation in the PostgreSQL database *dsn*.
+
+    `SqliteEngine` describes the attributes and methods.
+    """
 
     where = "the database of store"
     disk = None

@@ -62,7 +62,7 @@ GIVE_ON: Final = (
 
 
 def payment_store(path: Path, *, patience_s: float = PATIENCE_S) -> SqlPaymentStore:
-    """Return the store of the payments in the file at *path*."""
+    """Return the tables of payments, their outcomes and rotations in the file at *path*."""
     return SqlPaymentStore(
         sqlite.SqliteDatabase(path, "money"), _reading(path), patience_s=patience_s
     )

@@ -95,7 +95,7 @@ class Place(NamedTuple):
 
 
 def place_of(config: Config, kind: str) -> Place:
-    """Return the place of the store of *kind*: market, money or webhooks."""
+    """Return the location of the store of *kind* (market, money or webhooks): file or database."""
     if is_shared(config):
         return Place("the database of store", is_new=False)
     path = config.data_dir / FILES[kind]
@@ -218,7 +218,7 @@ def _expect_kept(file: Path, money: Database) -> None:
 
 
 def opened(config: Config, kind: str, *, migrates: bool = True) -> AbstractContextManager[Database]:
-    """Open the tables of *kind*, money or market, for a short time.
+    """Open the tables of *kind*, money or market, during the block.
 
     migrates   whether to run pending migrations first
     Raises     UnusableStore, DatabaseError
@@ -257,9 +257,9 @@ def _hashed(secret: bytes) -> str:
 
 @asynccontextmanager
 async def backfill_lock(config: Config) -> AsyncIterator[None]:
-    """Hold the installation's lock for reading backfills during the block.
+    """Let no other process of the installation read a backfill during the block.
 
-    Raises BackfillIsRead if the lock is taken, StoreUnavailable if the store does not answer.
+    Raises BackfillIsRead if one does already, StoreUnavailable if the store does not answer.
     """
     with ExitStack() as stack:
         # In a thread, because connecting to PostgreSQL may take seconds.

@@ -109,7 +109,7 @@ class Connection(Protocol):
     """An open connection, which can be closed to make room for a new one."""
 
     def give_way(self) -> None:
-        """Close the connection, after the open responses if there are any."""
+        """Close the connection, after the responses that have been started, if there are any."""
 
 
 @dataclass(slots=True, eq=False)
@@ -301,7 +301,7 @@ class Connections:
         return b"%b%b\r\n%b" % (STATUS_LINE[response.status], lines, response.body)
 
     def lines_of(self, headers: Sequence[Header]) -> bytes:
-        """Return *headers* as lines; they are cached, because they change only once a second."""
+        """Return *headers* as lines of HTTP; they are cached while *headers* is the same object."""
         if headers is not self._dated:
             self._dated = headers
             self._date_lines = b"".join([b"%b: %b\r\n" % header for header in headers])

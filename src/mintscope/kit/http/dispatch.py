@@ -171,7 +171,7 @@ class PacedProtocol(asyncio.Protocol):
 
     @abstractmethod
     def give_way(self) -> None:
-        """Close the connection, after the open responses if there are any."""
+        """Close the connection to make room for another one, after its started responses."""
 
     def _go_on_after_pause(self) -> None:
         held = self._held

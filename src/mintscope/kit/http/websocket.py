@@ -107,7 +107,7 @@ class WebSocket:
             self._flush()
 
     def ping(self) -> None:
-        """Send a ping, and set the count of the client's frames to 0."""
+        """Send a ping, and begin to count the client's frames again from 0."""
         self._frame_count = 0
         if self.is_open and not self.has_ended:
             self._frames.send_ping(b"")

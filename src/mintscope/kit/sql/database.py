@@ -32,7 +32,7 @@ READ_TIMEOUT_S: Final = 10.0
 
 
 class Closable(Protocol):
-    """A connection that can be closed."""
+    """A connection to a database, which can be closed."""
 
     def close(self) -> None:
         """Close the connection."""

@@ -126,7 +126,7 @@ class PostgresWindows:
         return connection
 
     async def _sweep(self, cursor: AsyncRawCursor[Any], asked_count: int, now: int | None) -> None:
-        """After every SWEPT_AFTER keys, delete up to 20,000 windows without a counted admission."""
+        """After every SWEPT_AFTER keys, delete up to 20,000 rows that count no request."""
         self._asked_count += asked_count
         if self._asked_count >= SWEPT_AFTER:
             self._asked_count = 0
