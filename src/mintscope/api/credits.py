@@ -243,7 +243,7 @@ class RotateRoutes:
     def _new_tokens(self, merchant: Merchant, proven: str, key: str) -> Sequence[CreditToken]:
         """Return credit tokens derived from *proven* and *key*: a repeated call returns the same.
 
-        The first token is derived with the current secrets, the others with older and future ones,
+        The first one is derived with the current secrets, the others with older and future ones,
         because the secrets may have changed since an earlier request with the same proof and key.
 
         proven   the kind of proof, followed by the old credit token if this token is the proof

@@ -51,7 +51,7 @@ UNUSUAL: Final = frozenset(
 
 
 class TokenFastPath:
-    """Answers plain requests for a report without the application; implements `FastPath`.
+    """Answers plain requests for a report without the application.
 
     limiter   the rate limit, which shares its counts with the gate
     """
@@ -158,7 +158,7 @@ class _Debit:
         self._is_reported = False
 
     def done(self) -> bool:
-        """Return whether the outcome was reported, or the client has left and is not charged."""
+        """Return whether the request was answered, or the client has left and pays nothing."""
         return self._is_reported or self._request.is_gone()
 
     def set_result(self, outcome: Spent | Empty) -> None:

@@ -175,7 +175,7 @@ class ListedToken(Wire):
 
     @classmethod
     def of(cls, line: ListLine) -> "ListedToken":
-        """Return *line* in its wire form."""
+        """Return *line* as a token of the response."""
         listed = line.listed
         return cls(
             mint=listed.mint,

@@ -122,7 +122,7 @@ class Freshness:
         )
 
     def response(self, request: Request, report: ReadReport, clock: Clock) -> Response:
-        """Return the response with the body of *report* in the envelope.
+        """Return the response that has *report* as its `data`.
 
         Add the headers for the freshness and caching of *report* to `request.response_headers`.
         """

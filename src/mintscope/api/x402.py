@@ -127,7 +127,6 @@ def _named(query: msgspec.Struct) -> str:
 
 
 def _asked(query: msgspec.Struct) -> str:
-    """Return *query* in the form of a URL, such as `limit=5`, without fields that have defaults."""
     # With and without a default in its query, a resource is the same: one quote, one cached page.
     return urlencode(
         [

@@ -43,9 +43,10 @@ class FairQueue:
         return True
 
     def wait(self, go_on: Callable[[], bool]) -> None:
-        """Call *go_on* in a later iteration; *go_on* returns whether it has used the iteration.
+        """Call *go_on* in a later iteration of the event loop, when the callers before it are done.
 
-        Use this only after `take` has returned False: otherwise *go_on* may never be called.
+        *go_on* returns whether it has used the iteration.  Use this only after `take` has returned
+        False: otherwise *go_on* may never be called.
         """
         self._waiting.append(go_on)
 

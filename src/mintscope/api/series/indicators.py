@@ -284,7 +284,7 @@ def _asked_column(text: str, values: Floats) -> list[Any]:
 
 
 def _column(name: str, values: Floats) -> list[Any]:
-    """Return *values* in wire form: null if a value is not a number."""
+    """Return the JSON values of the indicator *name*: null if a value is not a number."""
     if name == "stochRsi":
         return [
             None if isnan(k) else wire.StochasticPoint(k, None if isnan(d) else d)

@@ -220,7 +220,7 @@ class RowsSold(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesShop:
-    """Sells series: pages at one credit or payment, and bodies priced by their rows or work.
+    """Sells data about a token: pages at one credit or payment, and bodies by their rows or work.
 
     newest   caches the newest candles of mints
     recent   caches pages while the log is unchanged

@@ -84,7 +84,7 @@ def _urls(config: Config) -> Iterator[tuple[str, Iterable[SecretStr | None]]]:
 def _issued(config: Config) -> Iterator[tuple[str, Iterable[SecretStr | None]]]:
     """Yield the key and the values of each setting for secrets that other services issue.
 
-    Of these secrets, only examples are refused.
+    Such a secret is refused only if it is an example from the documents.
     """
     yield "mail.password", [config.mail.password]
     yield "signals.telegram_token", [config.signals.telegram_token]

@@ -42,7 +42,7 @@ def _parse_mint(text: str) -> Mint:
 
 
 class AddedProgram(NamedTuple):
-    """A program that the operator adds; its fields are the arguments of `dex.programs.added`."""
+    """An exchange program from the setting `dex.programs`."""
 
     name: str
     address: str

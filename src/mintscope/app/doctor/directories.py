@@ -1,7 +1,7 @@
-"""Writes descriptions of a service for directories of APIs, and checks it by their rules.
+"""Writes the files by which catalogs of APIs list a service, and checks it by their rules.
 
-Source    pay.sh: solana-foundation/pay-skills, CONTRIBUTING.md
-          MCP registry: server.schema.json of 2025-12-11
+Source   pay.sh: solana-foundation/pay-skills, CONTRIBUTING.md MCP registry: server.schema.json of
+         2025-12-11
 """
 
 import json
@@ -408,7 +408,7 @@ def listing(
 
 
 def write_files(visitor: Visitor, folder: Path, provider: Path, namespace: str) -> None:
-    """Write descriptions of the service in the formats of API directories, and print their paths.
+    """Write descriptions of the service in the formats of API catalogs, and print their paths.
 
     folder      the folder of server.json, which is written if the service has MCP
     provider    the parent of a folder with PAY.md and openapi.json, named after the service

@@ -225,7 +225,7 @@ def _key(line: Mapping[str, object]) -> tuple[object, ...]:
 
 
 class _OfLibraries(logging.Handler):
-    """A handler of `logging` that passes the records of libraries to this log."""
+    """Writes the log records of libraries, which use `logging`, to the log of this process."""
 
     @override
     def emit(self, record: logging.LogRecord) -> None:

@@ -155,6 +155,6 @@ class Sibling(msgspec.Struct, frozen=True):
 
 
 def bind(api: ApiConfig) -> socket:
-    """Return the socket that clients connect to.  Raises OSError if it cannot listen there."""
+    """Return the listening socket of the API.  Raises OSError if it cannot listen there."""
     with naming_setting("api.port", "api.host", api.host, api.port):
         return listen(api.host, api.port)

@@ -106,8 +106,8 @@ class Life:
 def living(process: str, loaded: Loaded, *, in_use: int = EXIT_OPERATOR) -> Iterator[Life]:
     """Log that *process* starts, with its changed settings, and after the block that it stops.
 
-    Each log line of the block contains *process*.  Errors end the command as in `ending_in_words`,
-    which also describes *in_use*.
+    Each log line of the block contains *process*.  If the block raises an error, the command ends
+    with a message; *in_use* is its exit code if another process already has this role.
     """
     is_json = logs_json(loaded.config.log)
     configure_logging(loaded.config.log.level, json_lines=is_json)
@@ -393,10 +393,7 @@ class Children:
             time.sleep(min(POLL_S, left_s))
 
     def wait(self) -> None:
-        """Wait until a signal to stop arrives; restart children that end meanwhile.
-
-        Raises ChildEnded if a vital child has ended for good.
-        """
+        """Restart children that end, until a signal to stop arrives.  May raise ChildEnded."""
         while not self.stopping:
             self.pause(1)
 

@@ -1,4 +1,4 @@
-"""The stores of the market in one database, with any engine."""
+"""Opens the tables of the market: its log, candles, lists and backfills."""
 
 from collections.abc import Callable
 from contextlib import AsyncExitStack

@@ -65,7 +65,7 @@ def back_up(config: Config, target: Path, progress: Progress) -> None:
 def restore(
     config: Config, source: Path, progress: Progress, *, secrets: Path | None = None
 ) -> None:
-    """Copy the folder *source* into the installation, which must be empty and not running.
+    """Restore the backup in *source* to the installation, which must be empty and stopped.
 
     Roots are restored even if a pepper is configured, because they sign in its place.  Roots that
     the installation already has are kept if the store is PostgreSQL; otherwise they prevent the

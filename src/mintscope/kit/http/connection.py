@@ -281,7 +281,7 @@ class HttpProtocol(UpgradingProtocol):
 
 
 class _Stop(Exception):
-    """Stops the parser when a callback of the parser raises it."""
+    """Raised by a callback of the HTTP parser, to stop the parser."""
 
 
 def protocol_of(connections: Connections) -> "type[HttpProtocol]":

@@ -294,7 +294,7 @@ class PushedBody:
 
 
 def _lines_of(headers: Sequence[Header]) -> bytes:
-    """Return *headers* as text.  Raises RuntimeError for a header with a line end."""
+    """Return *headers* as lines of HTTP.  Raises RuntimeError if one contains a line end."""
     lines = b"\r\n".join([b"%b: %b" % header for header in headers])
     # There is one line end between two headers: any other is inside a header.
     if lines.count(b"\n") >= len(headers) or lines.count(b"\r") >= len(headers):

@@ -302,9 +302,9 @@ class SharedWindow:
         return Denied(_ceil_s(settled.reset_us))
 
     async def give_back(self, key: LimitKey) -> None:
-        """Reduce the count of *key* by one admitted request, if one is still counted.
+        """Undo the count of one admitted request of *key*, if one is still counted.
 
-        Requests that were admitted without the store are given back first.
+        Requests that were admitted while the store was away come first.
         """
         if self._alone.is_counting(key):
             await self._alone.give_back(key)

@@ -164,7 +164,10 @@ def migrate_all(dsn: str, *, is_done: bool) -> list[str]:
 
 
 def waits_for(dsn: str) -> list[str]:
-    """Return kind and name of each pending migration of the kinds that were migrated before."""
+    """Return the migrations that the database *dsn* lacks, each as kind and name.
+
+    A kind without any migration is left out, because its tables do not exist yet.
+    """
     with closing(PostgresDatabase(dsn)) as database:
         if is_new(database):
             return []

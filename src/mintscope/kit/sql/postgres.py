@@ -48,7 +48,7 @@ OF_8_BYTES: Final = 8
 
 
 class IntegerColumn(list[int | None]):
-    """The values of a column of the type bigint."""
+    """Integers or nulls to send to PostgreSQL as an array of bigint."""
 
 
 class FloatColumn(list[float | None]):
@@ -518,7 +518,7 @@ class PostgresDatabase:
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
-        """Convert errors of psycopg to those of `Database`; drop a lost connection."""
+        """Turn psycopg's errors into those that all databases raise; drop a lost connection."""
         try:
             yield
         except AWAY as cause:

@@ -76,9 +76,11 @@ class PostgresWindows:
         self._asked_count = 0
 
     async def settle(self, asked: Sequence[AskedWindow]) -> Sequence[FoundWindow]:
-        """For each of *asked*, give back, then take; return the state of each window in between.
+        """Change the counts of all *asked* rate limits; return the state of each.
 
-        All keys must be different.  Raises LimitStoreAway; the next call then connects again.
+        In each limit, requests that were given back are subtracted first; then the state is read;
+        then new requests are counted.  All keys must be different.  Raises LimitStoreAway; the next
+        call then connects again.
         """
         now = None if self._clock is None else now_us(self._clock)
         columns = [list(column) for column in zip(*asked, strict=True)] or [[]] * len(

@@ -195,11 +195,11 @@ POLL_S_MIN: Final = 0.05  # limits the polls of all replicas while a server reco
 
 
 class MarketNotices:
-    """Waits for notices that the market was written.
+    """Waits until another process has written to the market, which the database notifies.
 
     dsn        the connection string of the database, whose search path names the schema; it must
                not lead through a transaction pooler
-    settings   settings, by name, that must be the same in all processes that wait
+    settings   the settings, by name, that must be the same in all processes that wait
     """
 
     def __init__(self, dsn: str, settings: Mapping[str, str] | None = None) -> None:

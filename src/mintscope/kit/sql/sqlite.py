@@ -64,7 +64,7 @@ WAL_BYTES_MAX: Final = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """The settings of a database file: sizes of pages, cache and log, and the use of the disk."""
+    """The settings of an SQLite file: sizes of pages, cache and write-ahead log, and disk use."""
 
     page_bytes: int = 4_096
     cache_bytes: int = 2 * 1024 * 1024
