@@ -315,7 +315,7 @@ class Streams:
                 await asyncio.wait([renewing])
 
     async def run(self) -> None:
-        """Do the periodic work of all streams every LOOK_S seconds, until cancelled."""
+        """Call `look` every LOOK_S seconds until cancelled."""
         while True:
             await asyncio.sleep(LOOK_S)
             self.look()

@@ -122,7 +122,7 @@ class TokenFastPath:
     def answer(
         self, request: FastPathCycle, report: ReadReport, verdict: Admitted, balance: int
     ) -> None:
-        """Answer *request* with *report*, and with *balance* as the number of credits left."""
+        """Send *report* as the answer to *request*; *balance* is the number of credits left."""
         request_id = next_request_id()
         body = success_with_body(report.body, at=self._clock.now(), request_id=request_id)
         head = HEAD % (

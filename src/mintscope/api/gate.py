@@ -302,7 +302,7 @@ class KeptAnswers:
             self.forget(next(iter(self._answers)))
 
     def forget(self, name: str) -> None:
-        """Remove the cached answer *name*."""
+        """Remove the answer *name* from the cache."""
         kept = self._answers.pop(name, None)
         if kept is not None:
             self._bytes -= _size(kept.report)

@@ -241,7 +241,7 @@ class V1:
         return Response(304, headers=())
 
     async def _read(self, request: Request, mint: Mint, kind: ReportKind) -> Delivered:
-        """Return the report of *mint* for a sale.
+        """Return the report of *mint*, if it may be sold, with its cost.
 
         Raises ServiceError if no report may be sold, or if the client has left.
         """

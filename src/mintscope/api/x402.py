@@ -86,17 +86,17 @@ QUERY_MAX: Final = 256  # characters of a query in a resource, which headers con
 
 
 def bundle_resource(bundle: Bundle) -> Resource:
-    """Return the resource for selling *bundle*."""
+    """Return the name under which *bundle* is sold: the path and the query of its purchase."""
     return Resource(f"/v1/credits/purchase?bundle={bundle.credits}")
 
 
 def report_resource(mint: Mint) -> Resource:
-    """Return the resource for selling the report of *mint*."""
+    """Return the name under which the report of *mint* is sold: its path."""
     return Resource(f"/v1/token/{mint}")
 
 
 def series_resource(mint: Mint, kind: str, query: msgspec.Struct) -> Resource:
-    """Return the resource for selling a page of a series of *mint*: its path and its query.
+    """Return the name under which a page of data about *mint* is sold: its path and its query.
 
     A long query is replaced by its digest.
     """
@@ -304,11 +304,7 @@ class ResourceServer:
         await charge.expect(credit_count)
 
     async def _settle(self, request: Request, charge: Charge, work: Work) -> Receipt:
-        """Take the credits or the payment of *charge* for the result of *work*.
-
-        If the answer was bought before with the same key, it is sent again, from the cache if
-        possible.
-        """
+        """Take payment for the result of *work*; an answer that was paid before is sent again."""
         name = charge.once if isinstance(charge, CreditCharge) else None
         if name is None:
             return await charge.settle(work)
@@ -546,7 +542,7 @@ class ResourceServer:
 
 
 def is_bare(request: Request, caller: Caller) -> bool:
-    """Return whether *request* has no credential, no payment and no signature of a wallet."""
+    """Return whether *request* has no credential, no payment and no wallet's signature."""
     return not (request.has_payment() or caller.bearer is not None or _signs_in(request, caller))
 
 

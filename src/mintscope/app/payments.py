@@ -207,10 +207,10 @@ def worth_by_prices_of(
 def price_source(
     config: Config, endpoint: Endpoint, reader: LogReader | None, stack: AsyncExitStack
 ) -> PriceSource:
-    """Return the configured price source; *stack* will close its connections.
+    """Return the configured source of the payment token's price; *stack* closes it at its end.
 
-    reader    reads the log of the market; it may be None only if the price is not a market price
-    Raises    CannotSell if the price comes from a feed whose address is not configured
+    reader   reads the log of the market; it may be None only if the price is not a market price
+    Raises   CannotSell if the price comes from a feed whose address is not configured
     """
     payments = config.payments
     match payments.price_source:

@@ -159,7 +159,9 @@ class BackfillReading:
         pools: Collection[str] = (),
         rate_pools: Collection[str] = (),
     ) -> Survey:
-        """Return start, addresses and cost of a backfill; the node's history limits the start.
+        """Return the start, the addresses and the cost of a backfill of *mint*, before it is read.
+
+        If the node has no blocks from *from_time*, the start is later.
 
         pools        the pools of *mint* to read; empty: the pools that are found
         rate_pools   the pools of SOL to read; empty: those of `open_backfill`

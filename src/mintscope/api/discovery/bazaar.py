@@ -121,10 +121,10 @@ def _first_sentences(text: str) -> str:
 
 @cache  # equal operations have equal extensions, in every application
 def _bazaar_of(operation: Operation) -> dict[str, Any]:
-    """Return x402's bazaar extension; callers must not modify it.
+    """Return x402's bazaar extension, which describes *operation*; callers must not modify it.
 
-    The example response is the largest excerpt with which the JSON of the extension does not exceed
-    EXTENSION_BYTES_MAX, or else the smallest excerpt.
+    It contains as much of the example response as fits into EXTENSION_BYTES_MAX of JSON, at least
+    the shortest excerpt.
     """
     asked = _input_of(operation)
     extension = dict[str, Any]()

@@ -230,7 +230,7 @@ def sold_page(
     unit: str = "a page",
     other_types: tuple[str, ...] = (),
 ) -> Operation:
-    """Return the operation that sells a page about a token, for a credit or a payment."""
+    """Return an operation that sells a page of data about a token, for a credit or a payment."""
     return Operation(
         "GET",
         path,
@@ -281,7 +281,7 @@ def account_operation(  # noqa: PLR0913 - one argument for each part
 
 
 def scope_of(request: Request) -> Scope:
-    """Return the scope that an API key needs for the operation of *request*."""
+    """Return the scope that an API key needs for the route that *request* has reached."""
     operation = request.found
     assert isinstance(operation, Operation), "expected a route that is an operation"
     assert operation.scope is not None, f"expected a scope of {operation.path}"

@@ -100,7 +100,7 @@ class Examples:
         return None
 
     def _line_of_each_kind(self, items: Schema, where: str) -> list[Any]:
-        """Return a list with one example item, or with two if some fields exclude each other."""
+        """Return an example of an array; if fields exclude each other, it has two items."""
         shape = self.resolved(items)
         if "examples" in items or not _rivals(shape):
             return [self.of(items, where)]

@@ -556,7 +556,7 @@ def series_operations(
     list_limit: AddressLimit,
     holders: HolderReader | None = None,
 ) -> list[Operation]:
-    """Return the routes of series, which share the gate and other dependencies with *v1*.
+    """Return the operations that sell data about tokens; *v1* identifies and charges callers.
 
     lists        the source of symbols; None: the routes of UDF are omitted
     list_limit   rate limit of the free requests

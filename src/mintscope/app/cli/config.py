@@ -93,7 +93,10 @@ def in_force(loaded: Loaded) -> Iterator[str]:
 
 
 def facts_in_force(loaded: Loaded) -> Iterator[dict[str, str]]:
-    """Yield key, value and origin of each setting, for programs: values in TOML, secrets masked."""
+    """Yield key, value and origin of each setting, for `mintscope config --json`.
+
+    Values are in TOML, with masked secrets.
+    """
     for _, _, group in settings():
         for setting in group:
             value = shown(setting.value(loaded.config))

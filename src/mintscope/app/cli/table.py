@@ -37,7 +37,7 @@ class BadTable(Exception):
 
 
 class Row:
-    """One line of a table."""
+    """One line of a CSV table, whose cells are found by the names of their columns."""
 
     def __init__(self, path: Path, line: int, cells: dict[str, str]) -> None:
         self._path = path

@@ -403,7 +403,10 @@ async def _prices(market: Market, dollars: frozenset[Mint]) -> tuple[dict[Mint, 
 
 
 def dollar_findings(prices: Mapping[Mint, float], dollars: frozenset[Mint]) -> Iterator[Finding]:
-    """Yield findings about dollar tokens whose price in *prices* is far from the median."""
+    """Yield a finding for each dollar token whose price is over 1 % from the median of all.
+
+    If there is none, or if too few prices are known, yield one finding that says so.
+    """
     off = {mint: share for mint, share in off_peg(prices, dollars).items() if mint in prices}
     if not off:
         yield ok(

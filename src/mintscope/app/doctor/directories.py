@@ -317,7 +317,7 @@ def owner_of(host: str) -> str:
 
 
 def namespace_of(host: str) -> str:
-    """Return the namespace that the owner of *host* can prove to own: the reversed domain name."""
+    """Return *host* reversed, as `org.example.api`: the MCP registry's namespace of its owner."""
     return ".".join(reversed(host.split(".")))
 
 

@@ -45,7 +45,7 @@ def decode_json_transactions(transactions: Sequence[msgspec.Raw]) -> Decoded:
 
 
 def decode_json_transaction(transaction: bytes | msgspec.Raw) -> Decoded:
-    """Return the decoded transaction of a getTransaction result."""
+    """Return the decoded *transaction*, in the JSON form of the RPC method getTransaction."""
     read = read_transaction(transaction, 0)
     return decode_block([] if read is None else [read])
 

@@ -47,7 +47,7 @@ def load_ingest_kernels() -> None:
 
 
 def load_api_kernels() -> None:
-    """Load the compiled code for responses of an api, so that no request has to wait.
+    """Load the compiled code that responses need, so that no request of an api process waits.
 
     `Engine` loads the code of reports when it is created.
     """

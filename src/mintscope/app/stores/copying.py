@@ -72,7 +72,7 @@ def keyed(table: Relation, row: Row) -> list[object]:
 
 
 def quoted(names: Sequence[str], more: str = "") -> str:
-    """Return *names*, each in quotation marks and followed by *more*, for a statement."""
+    """Return *names* as a list for SQL: each in quotation marks, followed by *more*."""
     return ", ".join(f'"{name}"{more}' for name in names)
 
 
@@ -125,7 +125,10 @@ class SqliteSide:
         return {name: table for name, (_, table) in self._tables.items()}
 
     def rows(self, table: Relation, after: Sequence[object] | None, rows_max: int) -> Sequence[Row]:
-        """Return up to *rows_max* rows after the key *after*, or the first rows, in key order."""
+        """Return up to *rows_max* rows of *table*, ordered by its key.
+
+        after   the key after which the rows begin; None: at the first row
+        """
         order = [f'"{name}"' for name in table.key]
         statement = reading(table, after=after is not None, order=order)
         return self._file(table).execute(statement, [*(after or ()), rows_max]).fetchall()
@@ -217,7 +220,10 @@ def _table(db: apsw.Connection, name: str) -> Relation:
 
 
 def expect_same(begun: object, source: str) -> None:
-    """Raise CannotCopy unless *begun*, the source of the unfinished copy, is *source*."""
+    """Raise CannotCopy if the unfinished copy in the target is of another source.
+
+    begun   the name of that source source  the name of the source to copy now
+    """
     if begun != source:
         raise CannotCopy(f"expected to continue the copy of {begun}; was asked to copy {source}")
 

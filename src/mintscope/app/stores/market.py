@@ -139,7 +139,7 @@ class Market:
 
     @cached_property
     def failing_ingest_checks(self) -> SqlIngestChecks:
-        """The failing checks of ingest, for an api to read."""
+        """The failing checks that ingest has stored, for an api process to report."""
         return self._opened(SqlIngestChecks(self.engine.read()))
 
     def _opened(self, port: Port) -> Port:

@@ -40,7 +40,10 @@ class SqlAccountStore:
         return await self._connections.write(lambda db: work(AccountRows(db)))
 
     async def claim(self, work: Callable[[AccountRows], T]) -> T:
-        """Return the result of *work*, which must change only rows that it has locked."""
+        """Return the result of *work*, which changes only rows that it has locked.
+
+        It runs beside other work, in a transaction without the write lock.
+        """
         return await self._connections.write(lambda db: work(AccountRows(db)), beside=True)
 
     async def read(self, work: Callable[[AccountRows], T]) -> T:

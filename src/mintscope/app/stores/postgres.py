@@ -186,7 +186,7 @@ class PostgresEngine:
             yield database
 
     def write_lock(self) -> IngestLock:
-        """Return the lock of the process that writes the market."""
+        """Return the right to write the market, which one process at a time can hold."""
         return IngestLock(self.place)
 
     @contextmanager

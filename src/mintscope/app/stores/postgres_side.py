@@ -190,7 +190,7 @@ SILENT_MS_MAX: Final = 60_000
 
 
 def is_auditor(db: PostgresDatabase) -> bool:
-    """Return whether *db* holds the lock for audits; take the lock if it is free."""
+    """Return whether the process of *db* may audit; it may if no other process does."""
     _, is_first = db.execute(BE_AUDITOR, (SessionLock.AUDITING, f"{SILENT_MS_MAX}")).get
     return bool(is_first)
 

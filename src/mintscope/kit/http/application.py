@@ -263,9 +263,10 @@ class HttpApplication:
 
 
 async def _push(send: Send, start: Message, response: PushedResponse, *, is_head: bool) -> None:
-    """Send the head, and call `push` of *response* with the outlet, even if the client has left.
+    """Send the head of *response*, and let it write its body, even if the client has left.
 
-    For a HEAD, the response ends after the head, and `push` is called with NO_OUTLET.
+    `push` of *response* is always called, because it may have to give back a charge.  For a HEAD,
+    the response ends after the head, and `push` gets NO_OUTLET, which discards the body.
     """
     outlets: list[Outlet] = [NO_OUTLET]
     try:

@@ -205,7 +205,7 @@ class PacedProtocol(asyncio.Protocol):
         tasks.add(task)
 
     def _served(self) -> set[Any]:
-        """Return the connections that the server closes when it stops."""
+        """Return the connections of the uvicorn server, which it closes when it stops."""
         return self.server_state.connections
 
     def _keep(self, size: int) -> None:

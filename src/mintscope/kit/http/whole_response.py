@@ -109,7 +109,7 @@ class WholeResponse:
         self._left_bytes: int | None = None  # of the body, yet to be sent; None: it has no length
 
     async def run(self, app: ASGIApp) -> None:
-        """Run *app*; if it sends no whole response and the client is there, send 500 or close."""
+        """Let *app* answer the request; if its response is not complete, send a 500 or close."""
         try:
             with suppress(ClientDisconnected):
                 await app(self.scope, self.receive, self.send)
@@ -287,7 +287,10 @@ class PushedBody:
         return cycle.disconnected
 
     async def wait_gone(self) -> None:
-        """Wait until the client has left or the body has ended; a lost client may go unnoticed."""
+        """Wait until the client has left or the body has ended.
+
+        The loss of a connection may be noticed late, or never.
+        """
         while not self.is_gone():
             await self._cycle.message_event.wait()
             self._cycle.message_event.clear()

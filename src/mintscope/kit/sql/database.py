@@ -45,7 +45,7 @@ log = structlog.get_logger()
 
 
 class DatabaseError(Exception):
-    """The engine refused a statement; the transaction can continue from a savepoint."""
+    """The database refused a statement; the transaction can continue from a savepoint."""
 
 
 class DatabaseAway(DatabaseError):
@@ -149,10 +149,10 @@ class AccessAtOnce(Generic[Read]):
 
 
 class AccessInThreads(Generic[Read]):
-    """Runs work in threads, each with its own connection; for an engine on a server.
+    """Calls functions in threads, each with a database connection of its own.
 
-    timeout_s    the time limit of `run`, including the wait for a thread; None: no limit.  Work
-                 that changes data must have no limit, because it would continue after the limit
+    timeout_s   the time limit of `run`, including the wait for a thread; None: no limit.  Work that
+                changes data must have no limit, because it would continue after the limit
     """
 
     def __init__(

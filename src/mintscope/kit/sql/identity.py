@@ -108,7 +108,7 @@ def expect_joined(first: int, ran: Collection[int], place: str) -> None:
 def upgrade_advice(
     kind: str, ask: Callable[..., Any], has_table: Callable[[str], bool], newest_migration: int
 ) -> str:
-    """Return advice for an operator whose store *kind* was migrated by a newer build.
+    """Return advice for an operator whose store *kind* is newer than this build.
 
     The advice names the build to install, and the backup to restore.
 

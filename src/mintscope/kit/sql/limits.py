@@ -260,7 +260,7 @@ class SharedLimits:
         return made
 
     async def aclose(self) -> None:
-        """Close the store."""
+        """Stop asking the shared store, and close the connection to it."""
         await self._batches.aclose()
 
 

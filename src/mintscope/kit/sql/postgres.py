@@ -73,7 +73,7 @@ class _Packing(Dumper):
         return HEAD.pack(1, 1, self.element_oid, len(obj), 1) + self.elements(obj)
 
     def elements(self, values: Sequence[Any]) -> bytes:
-        """Return *values* in binary form, each preceded by its length."""
+        """Return *values* as elements of a PostgreSQL array: in binary, each after its length."""
         raise NotImplementedError
 
 
@@ -360,7 +360,7 @@ class PostgresDatabase:
                 self._changed += cursor.rowcount
 
     def script(self, text: str) -> None:
-        """Run the statements of *text*, which have no values; a transaction must have begun."""
+        """Run several statements without values; a transaction must have begun."""
         with self._translated():
             if self._connection is not None:
                 # Only a statement that is not prepared may consist of several.

@@ -287,7 +287,7 @@ class MarketNotices:
 
 @contextmanager
 def session(dsn: str) -> Iterator[BoundedConnection]:
-    """Yield a connection, open during the block.  Raises StoreUnavailable if it cannot connect."""
+    """Yield a connection to the database *dsn*.  Raises StoreUnavailable if it cannot connect."""
     try:
         connection = BoundedConnection.connect(dsn, **CONNECTING)
     except psycopg.OperationalError as cause:
@@ -307,7 +307,7 @@ SELECT set_config('tcp_keepalives_idle', '30', false),
 
 @contextmanager
 def backfill_lock(dsn: str) -> Iterator[bool]:
-    """Try to take the lock of backfills for the block; yield whether it was free.
+    """Try to get the right to read backfills for the block; yield whether this succeeded.
 
     Raises StoreUnavailable if the database does not answer.
     """
