@@ -226,7 +226,7 @@ class StreamBounds:
 class Streams:
     """The open event streams of this process.
 
-    Only while `run` runs, heartbeats are sent, and reports that were skipped for slow clients.
+    Heartbeats, and reports that were skipped for slow clients, are sent only while `run` runs.
     """
 
     def __init__(self, broadcast: Broadcaster, clock: Clock, bounds: StreamBounds) -> None:

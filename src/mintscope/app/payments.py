@@ -172,7 +172,7 @@ PRICE_S_MAX: Final = 1.0  # how long a payment waits for the price of its token
 def worth_by_prices_of(
     tokens: Sequence[AcceptedToken], *, patience_s: float = PRICE_S_MAX
 ) -> Callable[[Mint, int], Awaitable[int | None]]:
-    """Return a function that values smallest units of a mint in micro-USD; None if unknown.
+    """Return a function that converts smallest units of a token to micro-USD; None if unknown.
 
     patience_s   the longest wait for a new price, in seconds; then the last price is used, unless
                  it is too old
@@ -452,7 +452,7 @@ async def open_sales(  # noqa: PLR0913 - one argument for each part
 
 
 def budget_of(payments: PaymentsConfig) -> Budget:
-    """Return the most failures and fees in an hour, and the most payments in flight."""
+    """Return the limits of failed payments and fees in an hour, and of payments in flight."""
     return Budget(
         failures=payments.failures_per_hour_max,
         in_flight_new_payer=payments.in_flight_per_new_payer_max,

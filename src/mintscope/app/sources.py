@@ -386,12 +386,7 @@ class BlockProbe(NamedTuple):
 
 
 async def finality_of(rpc: Rpc, pace: Pace | None) -> Finality:
-    """Return the protocol and the delay by which the Solana cluster makes slots final.
-
-    Raises SourceError.
-
-    pace   converts slots to seconds; None: the result has no delay
-    """
+    """Return the cluster's finality; *pace* converts its delay to seconds.  Raises SourceError."""
     return Finality(await rpc.alpenglow(), await finality_now(rpc, pace))
 
 

@@ -365,9 +365,9 @@ class Filling:
         return followed
 
     async def _read(self, market: Market, mint: Mint, slot: Slot) -> bool:
-        """Backfill *mint* if no joined backfill includes *slot*.
+        """Backfill *mint*, unless the log already has a backfill of it that includes *slot*.
 
-        Return whether a joined backfill includes *slot* afterwards.
+        Return whether the log has such a backfill afterwards.
         """
         if await _is_read(market, mint, slot):
             return True

@@ -178,7 +178,7 @@ def check_coverage(config: Config) -> Iterator[Finding]:
 def findings(coverage: exchanges.Coverage, share_min: float) -> Iterator[Finding]:
     """Yield findings about the share of token exchanges that was read.
 
-    It is that of the newest two hours, and that of the last 26 hours.
+    The newest two hours and the last 26 hours are examined.
 
     share_min   the least share of volume and of calls, 0 to 1; a warning is yielded if less was
                 read in the newest two hours

@@ -304,7 +304,7 @@ class ClockDifference(NamedTuple):
 
 
 def compare_clocks(database: Database, now_ms: Callable[[], int]) -> ClockDifference:
-    """Compare the time of the server with *now_ms*, which reads this process's clock."""
+    """Return the difference between this process's clock, *now_ms*, and the server's clock."""
     before_ms = now_ms()
     server_ms = database.execute(CLOCK).get
     after_ms = now_ms()

@@ -324,7 +324,7 @@ def waits_for(path: Path, kind: str) -> list[str]:
 
 @contextmanager
 def _answering(path: Path, kind: str) -> Iterator[None]:
-    """Turn SQLite errors into UnusableStore if *path* is no SQLite file, else StoreUnavailable."""
+    """Turn an SQLite error into StoreUnavailable, or UnusableStore if *path* is no SQLite file."""
     try:
         yield
     except apsw.NotADBError as cause:
