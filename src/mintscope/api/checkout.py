@@ -1,4 +1,4 @@
-"""Opens the part that takes credits and payments, and counts the outcomes of payments."""
+"""Creates the `Checkout`, which takes credits and payments, and counts its outcomes as metrics."""
 
 import structlog
 

@@ -254,7 +254,7 @@ class Streams:
         return len(self._behind)
 
     async def expect_room(self) -> None:
-        """Raise ServiceUnavailable if the share FULL_SHARE of `streams_max` streams is open."""
+        """Raise ServiceUnavailable if FULL_SHARE or more of the `streams_max` streams are open."""
         if self.open_count >= FULL_SHARE * self.bounds.streams_max:
             raise ServiceUnavailable(
                 f"{self.open_count:,} of {self.bounds.streams_max:,} streams are open: raise"

@@ -1,4 +1,4 @@
-"""Conversion of route and checkout failures to responses."""
+"""Turns errors of routes, and refusals of credits and payments, into HTTP responses."""
 
 from collections.abc import Callable, Sequence
 from typing import Annotated, Final, NamedTuple

@@ -1,4 +1,4 @@
-"""Connects the outbox to the mail server of the configuration."""
+"""Creates the transport of e-mails from the configuration, and tests the mail server."""
 
 from typing import Final
 

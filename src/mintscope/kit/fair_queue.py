@@ -1,4 +1,4 @@
-"""A queue that continues at most one task in each iteration of the event loop.
+"""A queue that lets at most one task go on in each iteration of the event loop.
 
 Without the queue, sixty payments that are confirmed together would delay all other requests by the
 total time of the sixty.

@@ -1,4 +1,4 @@
-"""GET /v1/token/{tokenAddress}/indicators: a point per candle, in pages like those of candles."""
+"""GET /v1/token/{tokenAddress}/indicators: indicators of each candle, in pages."""
 
 import asyncio
 from bisect import bisect_left

@@ -147,7 +147,7 @@ class HttpProtocol(UpgradingProtocol):
         headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
-        """Check the head; `on_message_complete` starts the application."""
+        """Check the request line and the headers; `on_message_complete` then starts the answer."""
         self._in_head = False
         headers = self.headers
         head = Head(self.url, self.parser.get_http_version(), headers, dict(headers))

@@ -113,7 +113,7 @@ class AddressLimits:
         return AddressLimit(limit, self.limits, addresses=self.addresses, queue=self.queue)
 
     def by_account(self, limit: Limit) -> RateLimit:
-        """Return an object that allows *limit* requests to each account; addresses do not count."""
+        """Return an object that allows *limit* requests to each account, from any address."""
         return RateLimit(self.limits.limiter(limit))
 
 
