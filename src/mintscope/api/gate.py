@@ -282,7 +282,7 @@ class KeptAnswers:
         return kept or await work()
 
     def now(self) -> UnixMs:
-        """Return the time of the debit that follows, for `keep`.
+        """Return the current time, to pass to `keep` after the debit.
 
         Call this before the debit, so that the answer expires no later than its name in the store.
         """

@@ -1,4 +1,4 @@
-"""The checkout over HTTP: credentials, payments, receipts and refusals as headers."""
+"""Sells over HTTP: credentials and payments come in headers, and so do receipts and refusals."""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -47,7 +47,7 @@ class Denied(msgspec.Struct, frozen=True, gc=False):
 
 
 def site_key(client: str) -> str:
-    """Return the key of the site of *client*: the /48 of an IPv6 /64, else *client* itself."""
+    """Return the IPv6 /48 that contains *client*, an IPv6 /64; return other texts unchanged."""
     if not client.endswith(f"/{IPV6_PREFIX}"):
         return client
     return str(IPv6Network(client).supernet(new_prefix=IPV6_SITE_PREFIX))

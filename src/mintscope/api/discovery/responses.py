@@ -360,7 +360,7 @@ def examples_of(operations: Sequence[Operation]) -> dict[str, Any]:
 
 
 def _name_of(operation: Operation, code: ErrorCode) -> str:
-    """Return the name of the example of *code* in the error format of *operation*."""
+    """Return the name of the OpenAPI example for the error *code* in the format of *operation*."""
     return f"{operation.error_format.body_type.__name__}.{code}"
 
 

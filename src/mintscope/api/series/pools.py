@@ -105,7 +105,7 @@ class FlowOfSpans(Wire):
 
     @classmethod
     def of(cls, flow: SpanFlow | None) -> "FlowOfSpans | None":
-        """Return the volume in the response; None if *flow* is None."""
+        """Return *flow* as a part of the response; None if *flow* is None."""
         if flow is None:
             return None
         return cls(flow.volume / MICRO_USD, flow.bought / MICRO_USD, flow.swaps, flow.since)

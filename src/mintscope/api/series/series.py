@@ -334,7 +334,7 @@ def wire_candle(candle: SeriesCandle, *, is_open: bool) -> Candle:
 
 
 class _Read(NamedTuple):
-    """The candles that were read: the tip of the log, and the supply if prices are market caps."""
+    """The result of a read: candles, the newest slot of the log, and the supply for market caps."""
 
     tip: LogTip
     series: Series

@@ -62,7 +62,7 @@ app.add_typer(buy_commands, name="buy")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuyOptions:
-    """The options of `buy`: the service and the wallet."""
+    """The options of `mintscope buy`: the service and the wallet."""
 
     url: str
     rpc_url: str | None

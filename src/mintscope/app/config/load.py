@@ -340,7 +340,7 @@ def _secrets(
 
 
 def child_environment(settings: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of this process, with *settings* in place of mintscope's variables."""
+    """Return this process's environment, with *settings* in place of all MINTSCOPE_ variables."""
     inherited = {
         name: value
         for name, value in os.environ.items()  # noqa: TID251 - handed on, not read

@@ -107,7 +107,10 @@ class LimitBatches:
         LIMITS_SHARED.set(1)
 
     async def ask(self, key: bytes, count: int, window_us: int, change: Change) -> Settled | None:
-        """Make *change* in the window of *key*, and return the answer of the store.
+        """Add *change* to the count of *key* in the shared store; return the state of the limit.
+
+        change   1 counts a request, -1 takes one back, 0 only reads
+        count    the number of requests that the limit allows in *window_us* microseconds
 
         Returns None if the store does not respond, or if too many requests wait.
         """
