@@ -397,11 +397,10 @@ class SignIns:
         return self._checkout.authorize_credit(order, Payer(account), once=sign_in.name)
 
     async def name_of(self, request: Request, charge: CreditCharge) -> str | None:
-        """Return the name of the answer in the cache.
+        """Return the name under which the answer to *request* is cached.
 
-        Returns None if *charge* has no account or no Idempotency-Key.
-
-        Raises PayloadTooLarge and ClientDisconnected.
+        Returns None if *charge* has no account or no Idempotency-Key.  Raises PayloadTooLarge and
+        ClientDisconnected.
         """
         account = charge.payer.account
         key = charge.order.key

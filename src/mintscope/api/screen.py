@@ -260,7 +260,7 @@ def made_page(listed: ListedTokens, read: ReadScreen) -> ScreenPage:
 
 
 def read_screen(asked: ScreenQuery) -> ReadScreen:
-    """Return *asked*, parsed, with the digest of the question, which its cursors contain.
+    """Return *asked*, parsed, with a digest of its condition and order for cursors.
 
     Raises BadRequest.
     """

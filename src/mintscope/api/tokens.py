@@ -324,7 +324,7 @@ def demo_demand(origin: str, why: str) -> str:
 
 
 def how_to_pay_demo(origin: str) -> HowToPay:
-    """Return the payment terms of the demo in the form of a response body."""
+    """Return the payment terms of the demo 402, for the body of the response."""
     accepted = AcceptedAsset(
         asset=TERMS.asset,
         symbol="USDC",

@@ -212,7 +212,7 @@ class Operation(Route):
 
     @property
     def tag(self) -> str:
-        """The name of the operation's tag."""
+        """The name of the OpenAPI tag under which the operation is listed."""
         return next(tag.name for tag in TAGS if self.path.startswith(tag.start))
 
     @property

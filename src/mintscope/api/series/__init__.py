@@ -1,1 +1,1 @@
-"""Candles, indicators, swaps, pools and traders by API."""
+"""The routes of candles, indicators, swaps, pools, traders, holders and backtests."""

@@ -76,7 +76,7 @@ UDF: Final = ErrorFormat(UdfFailure, _failure, hides_code=True)
 
 
 class UdfConfig(Wire, rename=as_named):
-    """The capabilities of the feed."""
+    """The capabilities of the charting feed (UDF)."""
 
     supported_resolutions: Annotated[list[str], about("Widths of bars.", SUPPORTED)]
     supports_group_request: Annotated[bool, about("Always false.", False)] = False  # noqa: FBT003

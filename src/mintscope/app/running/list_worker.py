@@ -1,7 +1,8 @@
-"""The process that stores the list for ingest while no api does, and the function that starts it.
+"""The process that stores the list of all tokens for ingest while no api process does.
 
-Making the list takes hundreds of megabytes, and seconds of processor time: too much for ingest.
-The command of the process is `python -m` with this module; it reads an `Order` from standard input.
+Making the list takes hundreds of megabytes, and seconds of processor time: too much for ingest. The
+command of the process is `python -m` with this module; it reads an `Order` from standard input.
+`store_apart` starts it.
 """
 
 import asyncio

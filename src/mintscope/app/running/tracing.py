@@ -1,4 +1,4 @@
-"""Sends traces by OpenTelemetry; keeps the states of all processes, as the parent reports them."""
+"""Sends traces by OpenTelemetry, and holds the states of all processes that `serve` reports."""
 
 import threading
 from collections.abc import Callable, Iterator

@@ -176,7 +176,7 @@ class FreeViews:
     def of(
         cls, per_day: int, make: Callable[[Limit], Limiter], *, name: str = "free views"
     ) -> "FreeViews":
-        """Return limits of *per_day* views for an address, and four times as many for a /48.
+        """Return limits of *per_day* views for an address, and four times as many for an IPv6 /48.
 
         make   returns the limiter of a limit
         name   the name of the limits; limits with the same name share their counts
