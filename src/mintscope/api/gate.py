@@ -79,11 +79,12 @@ class KeyRing:
 class Caller(msgspec.Struct, frozen=True, gc=False):
     """The caller of a request: the credential that was sent, and its account and API key.
 
-    bearer    the credential; "" if it is unusable; None if Authorization is missing or a payment
-    account   the account of the credit token, or of the user of the API key; None if there is no
-              valid credential, or if the user never had credits
-    holder    the holder of the API key; None if there is no key, or if it is not valid now
-              is_recalled  whether the account comes from a cache, where it may be outdated
+    bearer        the credential; "" if it is unusable; None if Authorization is missing or a
+                  payment
+    account       the account of the credit token, or of the user of the API key; None if there is
+                  no valid credential, or if the user never had credits
+    holder        the holder of the API key; None if there is no key, or if it is not valid now
+    is_recalled   whether the account comes from a cache, where it may be outdated
     """
 
     bearer: str | None

@@ -81,7 +81,7 @@ TRIMMED_AT_ONCE: Final = 100  # alerts per transaction, which takes about 10 ms
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class AccountMaintenance:
-    """Maintains accounts: stores last uses of API keys, adds up days, and deletes old rows."""
+    """Maintains accounts: stores last uses of API keys, adds up spends by day, deletes old rows."""
 
     keys: ApiKeys
     signups: Signups

@@ -56,10 +56,11 @@ async def run_ingest(
 
     Return the number of the signal; None if the source has ended.
 
-    progress  called with (done, total), in slots, or in bytes of block files is_new    whether to
-    accept an emptied store, or a store of another installation reread    reads the configuration
-    again on SIGHUP Raises    FolderInUse, FolderOpen, UnusableStore, errors of the source that need
-    an operator, and OSError if it cannot listen on the port of the metrics
+    progress   called with (done, total), in slots, or in bytes of block files
+    is_new     whether to accept an emptied store, or a store of another installation
+    reread     reads the configuration again on SIGHUP
+    Raises     FolderInUse, FolderOpen, UnusableStore, errors of the source that need an operator,
+               and OSError if it cannot listen on the port of the metrics
     """
     clock = SystemClock()
     with held(config, "ingest"), maintenance.serving_metrics(config.metrics, "ingest"):

@@ -115,9 +115,10 @@ COMPILER: Final = "libllvmlite.so"
 
 @asynccontextmanager
 async def keeping_memory_small() -> AsyncIterator[None]:
-    """Free memory regularly during the block, and exclude existing objects from collections.
+    """Return free memory to the system during the block; exclude old objects from collections.
 
-    All objects that live as long as the process must be created before the block.
+    All objects that live as long as the process must be created before the block, because garbage
+    collections then ignore them.
     """
     async with running(give_memory_back, "memory"):
         freeze_startup_objects()

@@ -1,7 +1,7 @@
 """Endpoints of the pools and the traders of a token, and a list of all endpoints of series.
 
-GET /v1/token/{tokenAddress}/pools     the pools that set the price, the heaviest first GET
-/v1/token/{tokenAddress}/traders   the traders in the newest stored swaps
+GET /v1/token/{tokenAddress}/pools     the pools that set the price, the heaviest first
+GET /v1/token/{tokenAddress}/traders   the traders in the newest stored swaps
 """
 
 import asyncio

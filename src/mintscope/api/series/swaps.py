@@ -496,5 +496,5 @@ def _excluded_reason(swap: PricedSwap, evidence: Evidence) -> Excluded:
 
 
 def _is_unlisted(program: str) -> bool:
-    """Return whether *program* is not listed: an address, or "unknown" in older logs."""
+    """Return whether *program* has no name here: it is an address, or "unknown" in older logs."""
     return len(program) > MINT_LENGTH_MIN or program == UNKNOWN

@@ -1,7 +1,7 @@
 """Writes the files by which catalogs of APIs list a service, and checks it by their rules.
 
-Source   pay.sh: solana-foundation/pay-skills, CONTRIBUTING.md MCP registry: server.schema.json of
-         2025-12-11
+Source    pay.sh: solana-foundation/pay-skills, CONTRIBUTING.md
+          MCP registry: server.schema.json of 2025-12-11
 """
 
 import json

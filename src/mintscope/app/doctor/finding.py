@@ -27,7 +27,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of output: the finding and its fix."""
+    """A result of one of doctor's checks, printed as a line, and the fix if it is a problem."""
 
     level: Level
     what: str

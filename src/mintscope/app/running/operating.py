@@ -1,4 +1,4 @@
-"""The data and actions of the administrators' pages: settings, errors, backfills and sales.
+"""The data and actions of the administrators' pages, and the counts of each hour.
 
 When a process ends, its counts of the last minute may be lost.
 """

@@ -222,7 +222,8 @@ def _table(db: apsw.Connection, name: str) -> Relation:
 def expect_same(begun: object, source: str) -> None:
     """Raise CannotCopy if the unfinished copy in the target is of another source.
 
-    begun   the name of that source source  the name of the source to copy now
+    begun    the name of the source of the unfinished copy
+    source   the name of the source to copy now
     """
     if begun != source:
         raise CannotCopy(f"expected to continue the copy of {begun}; was asked to copy {source}")
