@@ -257,7 +257,7 @@ class BackfillReading:
 
 
 async def begin_of(market: Market, mint: Mint, from_time: UnixS, *, again: bool = False) -> UnixS:
-    """Return the time at which a backfill of *mint* begins that is requested from *from_time* on.
+    """Return the start of a backfill of *mint* that is requested from *from_time* on.
 
     again    whether to read candles again that exist: then it begins before the first candle
     Raises   ValueError, with the reason, if nothing is missing or *mint* cannot be backfilled

@@ -89,7 +89,7 @@ async def take_all(windows: Sequence[tuple[Limiter, LimitKey]]) -> Denied | None
 
 
 class Limits(Protocol):
-    """Creates all limiters of a process."""
+    """Creates the rate limiters of a process."""
 
     def limiter(self, limit: Limit, *, window: str | None = None) -> Limiter:
         """Return a limiter whose counts have the name *window*; None: the name of *limit*.

@@ -50,7 +50,7 @@ def with_money(
 def with_reviews(
     file: ConfigFile, work: Callable[[Reviews], Awaitable[T]], *, creates: bool = False
 ) -> T:
-    """Return the result of *work* on the reviews of applications and users.
+    """Return the result of *work*, which gets the service that reviews applications and users.
 
     If the store fails or *work* raises NotPossible, print a message and exit 1.
 

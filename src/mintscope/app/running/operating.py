@@ -64,10 +64,10 @@ class HourWriter:
             await self.round()
 
     async def round(self) -> None:
-        """Add the counts since the last round to those of the hour, and store the age and the fund.
+        """Add the counts since the last round to those of the hour.
 
-        If this fails, the next round adds the counts, unless it is unknown whether they were
-        stored.
+        Also store the age of the newest block, and the unreserved lamports of the fee payer.  If
+        this fails, the next round adds the counts, unless it is unknown whether they were stored.
         """
         now = self.clock.now()
         total = counted()

@@ -116,9 +116,9 @@ class Connection(Protocol):
 class Group:
     """Connections with a common limit: all, those of one client, or those of an IPv6 /48.
 
-    incomplete  connections that have sent no request yet or only a part of one, the oldest first
-    idle        other connections without an open response, each with the monotonic time in seconds
-    until which it may not be closed to make room
+    incomplete   connections that have sent no request yet or only a part of one, the oldest first
+    idle         other connections without an open response, each with the monotonic time in seconds
+                 until which it may not be closed to make room
     """
 
     name: str
