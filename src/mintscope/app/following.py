@@ -206,7 +206,7 @@ class StatusReader:
     coverage: ReadCoverage = no_coverage
 
     async def __call__(self) -> ServiceStatus:
-        """Return the current status."""
+        """Return the status of the service at this time."""
         results, market, books = await asyncio.gather(
             asyncio.gather(*map(result_of, self.checks)),
             _in_time(self._market()),

@@ -20,9 +20,10 @@ Listener = Callable[[str, float, Attributes], None]
 
 
 class Spans:
-    """Passes each ended span to the listener: name, seconds and attributes, without secrets.
+    """Passes each trace span that has ended to the listener: name, seconds and attributes.
 
-    The listener must not block, because it is called between requests, in the event loop.
+    Attributes must have no secrets.  The listener must not block, because it is called between
+    requests, in the event loop.
     """
 
     def __init__(self) -> None:

@@ -146,7 +146,7 @@ class PostgresEngine:
         retention: Retention = DEFAULT_RETENTION,
         epoch: int | None = None,
     ) -> AsyncIterator[Market]:
-        """Migrate and open the market.
+        """Run pending migrations, and open the market.
 
         With *epoch*, the writes of ingest fail once a later epoch has begun.
         """

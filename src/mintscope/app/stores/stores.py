@@ -272,9 +272,10 @@ LIMITS_ASKED_S_MAX: Final = 5.0
 
 @asynccontextmanager
 async def open_limits(config: Config, clock: Clock) -> AsyncIterator[Limits]:
-    """Yield the counters of requests: in PostgreSQL if `store` is set, else in memory.
+    """Yield the creator of rate limiters.
 
-    Raises StoreUnavailable if PostgreSQL does not answer, UnusableStore if it cannot be used.
+    They count requests in PostgreSQL if `store` is set, else in memory.  Raises StoreUnavailable if
+    PostgreSQL does not answer, UnusableStore if it cannot be used.
     """
     store = engine_of(config).windows()
     if store is None:

@@ -291,7 +291,7 @@ Value = str | int | bool | list[str]
 
 
 def request_of(head: Head, message: bytes) -> Head:
-    """Return the head of the request that *message* completes; *head* is that of the handshake.
+    """Return *head*, that of a handshake, completed by the credential and the query of *message*.
 
     Raises BadRequest for an invalid message.
     """

@@ -195,7 +195,7 @@ POLL_S_MIN: Final = 0.05  # limits the polls of all replicas while a server reco
 
 
 class MarketNotices:
-    """Waits until another process has written to the market, which the database notifies.
+    """Waits for the database's notice that another process has written to the market.
 
     dsn        the connection string of the database, whose search path names the schema; it must
                not lead through a transaction pooler
