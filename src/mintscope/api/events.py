@@ -376,7 +376,7 @@ class Streams:
             )
 
     def _renew(self, stream: EventStream, now_s: float) -> None:
-        """Start to pay for the next minute of *stream*, but not for minutes of suspension."""
+        """Pay for the next minute of *stream*; skip minutes in which this process was suspended."""
         renewal = asyncio.ensure_future(self._renewed(stream, self._renewals[stream]))
         self._renewing[stream] = renewal
         # A late renewal shortens the next minute, so that the delays do not add up.

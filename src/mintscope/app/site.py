@@ -96,7 +96,7 @@ def _accepts_html(scope: Scope) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """Creates the pages, for the listener of the API and for a separate one for administration."""
+    """Creates the web pages: those beside the API, and administrators' pages on their own port."""
 
     web: WebConfig
     parts: Accounts

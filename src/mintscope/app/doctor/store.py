@@ -191,7 +191,7 @@ def _audited(walked: Walked) -> Finding:
 
 
 def _closed(walked: Walked) -> str:
-    """Return, in words, up to which month the journal of credits is closed; "" if no month is."""
+    """Return the newest closed month of the journal of credits, in words; "" if there is none."""
     if walked.closed is None:
         return ""
     year, number = divmod(walked.closed, MONTHS)

@@ -336,7 +336,7 @@ STOPS: Final = "this process is about to stop"
 
 @dataclass(eq=False, repr=False)
 class Draining:
-    """The time between the request to stop a process and the end of listening."""
+    """The time in which a process that will stop still serves clients, but is not ready."""
 
     lasts_s: float = 0.0  # seconds in which readiness fails; 0: the process stops at once
     _: KW_ONLY

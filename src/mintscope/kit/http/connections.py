@@ -288,7 +288,7 @@ class Connections:
         return connection in self._lingering
 
     def refusal(self, error: ServiceError, *, path: bytes) -> bytes:
-        """Return the response for *error* to a request for *path*, in its wire form."""
+        """Return the bytes of the response with which *error* refuses a request for *path*."""
         request_id = token_hex(8).encode()
         response = self.write_refusal(error, path=path, at=self.clock.now(), request_id=request_id)
         headers = (
