@@ -137,7 +137,7 @@ class EventStream:
         self._waits = True
 
     def begin_period(self) -> None:
-        """Begin a paid minute: send events again after `wait`, and report nothing as sent yet."""
+        """Begin a paid minute: send events again after `wait`; reset the `has_` attributes."""
         self._waits = self.has_reported = self.has_written = False
         if self._missed:
             self._on_behind(self)
@@ -321,7 +321,7 @@ class Streams:
             self.look()
 
     def look(self) -> None:
-        """End streams of stale data, send due heartbeats and skipped reports, renew due minutes."""
+        """End streams of stale data, send due heartbeats and skipped reports, pay due minutes."""
         if not self._beats:
             return
         now_s = self._clock.monotonic_s()

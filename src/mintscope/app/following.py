@@ -106,7 +106,7 @@ async def signalling(  # noqa: PLR0913, PLR0917 - one argument for each part
     origin: str,
     symbols: ReadSymbols,
 ) -> AsyncIterator[list[Check]]:
-    """Evaluate alerts and send messages about firings during the block; yield the check of this.
+    """Evaluate alerts and send messages about firings during the block; yield a check of both.
 
     Yields [] if alerts are disabled.  Links in messages to Telegram begin with *origin*.
     """

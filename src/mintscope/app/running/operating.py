@@ -57,7 +57,7 @@ class HourWriter:
     _written: Mapping[Series, int] = field(default_factory=dict, init=False)
 
     async def run(self) -> None:
-        """Write the new counts once a minute until cancelled."""
+        """Store the new counts of requests and sales once a minute until cancelled."""
         self._written = counted()
         while True:
             await asyncio.sleep(ROUND_S)

@@ -50,7 +50,7 @@ MADE_BY_MIGRATIONS: Final = {
 
 
 class Relation(NamedTuple):
-    """A table that both engines have.
+    """A table that SQLite and PostgreSQL both have.
 
     columns   the type of each column in PostgreSQL, by name
     key       the names of the columns of the key

@@ -60,7 +60,7 @@ class Opened(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoneyEngine:
-    """Opens the parts of the payment database in the way of its engine, SQLite or PostgreSQL.
+    """Opens the tables of credits and payments in SQLite or PostgreSQL.
 
     pepper_file   the file that has the pepper if none is configured; a new store creates it at
                   first use

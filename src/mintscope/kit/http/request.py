@@ -355,7 +355,7 @@ def _described(shape: object) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
 
 
 def _named(shape: object, value: object, place: str) -> tuple[str, str]:
-    """Return a vague phrase of an error message, and a phrase with all names that are expected."""
+    """Return a phrase of an error message, and the phrase to put in its place, with names."""
     # Both are "" if the names are not known.
     schema, named = _described(shape)
     kinds = schema.get("discriminator", {})
