@@ -291,7 +291,7 @@ class ResourceServer:
     async def expect_credits(
         self, request: Request, caller: Caller, order: Order, credit_count: int
     ) -> None:
-        """Raise CheckoutRefused if *caller* has, or may spend in this month, fewer credits.
+        """Raise CheckoutRefused if *caller* cannot spend *credit_count* credits now.
 
         CheckoutRefused is not raised if the answer was bought earlier with the Idempotency-Key of
         *request*.  Raises the errors of `Gate.payer` and `SignIns.authorize`, too.  If the cost of

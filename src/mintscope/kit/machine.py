@@ -70,7 +70,7 @@ class Machine:
             )
 
     async def expect_short_log(self) -> None:
-        """Raise ServiceUnavailable if the write-ahead log of a SQLite file is too long.
+        """Raise ServiceUnavailable if the write-ahead log of an SQLite file is too long.
 
         A long read, such as a backup, prevents SQLite from shortening the log.
         """

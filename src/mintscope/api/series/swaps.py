@@ -339,7 +339,7 @@ class SeriesShop:
         order: Order,
         make: Callable[[], Awaitable[tuple[Made, int]]],
     ) -> Response:
-        """Sell the page that *make* returns, for the number of credits that it returns, too."""
+        """Sell the page that *make* returns; *make* also returns its price in credits."""
 
         async def work() -> Delivered:
             made, credit_count = await make()

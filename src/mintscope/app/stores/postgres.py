@@ -59,7 +59,7 @@ def payment_books(dsn: str) -> SqlPaymentBooks:
 
 
 def account_connections(dsn: str, *, patience_s: float = PATIENCE_S) -> AccountConnections:
-    """Return the connections to the accounts in the database *dsn*."""
+    """Return connections to the tables of accounts in the database *dsn*, for reads and writes."""
     reading = AccessInThreads(partial(PostgresDatabase, dsn), timeout_s=READ_TIMEOUT_S)
     return AccountConnections(PostgresDatabase(dsn), reading, patience_s=patience_s)
 

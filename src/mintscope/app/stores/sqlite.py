@@ -74,7 +74,7 @@ def payment_books(path: Path) -> SqlPaymentBooks:
 
 
 def account_connections(path: Path, *, patience_s: float = PATIENCE_S) -> AccountConnections:
-    """Return the connections to the accounts in the file at *path*."""
+    """Return connections to the tables of accounts in the file *path*, for reads and writes."""
     return AccountConnections(
         sqlite.SqliteDatabase(path, "money"), _reading(path), patience_s=patience_s
     )

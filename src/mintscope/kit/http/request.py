@@ -399,7 +399,7 @@ def _there(value: object, kind: str | None) -> str:
 
 
 def _number(text: str) -> float:
-    """Return the number in *text*, which is JSON: an int if it is whole, as 2e2, and exact.
+    """Return the JSON number *text*: an int if it is whole, as 2e2, and exact; else a float.
 
     Raises UnreadableBody if it is too large for a float.
     """
