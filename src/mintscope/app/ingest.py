@@ -1,4 +1,4 @@
-"""`mintscope ingest`: the process that writes the market."""
+"""`mintscope ingest`: the process that reads the chain, and stores the market data."""
 
 import asyncio
 import os
@@ -162,7 +162,7 @@ def has_two(config: Config) -> bool:
 
 
 def _first_mints(config: Config) -> list[Mint]:
-    """Return the mints that a new installation tracks: those of the configuration.
+    """Return the mints that a new installation tracks: SOL and those of the configuration.
 
     If payments are taken, the payment token is among them, because its price is needed.
     """

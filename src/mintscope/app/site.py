@@ -46,7 +46,8 @@ Pages of other origins may read it if the path of the request is in CORS or MCP_
 class Site:
     """Passes each request to the API or to the web pages, which share one listener.
 
-    The path decides, if it belongs to one of them alone, or else the headers.
+    Paths of the API go to the API.  Other paths go to the pages if a browser asks or if there is a
+    page, else to the API.
     """
 
     def __init__(self, *, api: ASGIApp, pages: ASGIApp, has_page: Callable[[str], bool]) -> None:

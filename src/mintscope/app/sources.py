@@ -144,7 +144,7 @@ class BackfillReading:
         return self._node.calls
 
     async def begin(self, mint: Mint, since: UnixS) -> UnixS:
-        """Return the time at which a backfill of *mint* begins that replaces its candles.
+        """Return the start of a backfill that replaces the candles of *mint*.
 
         It is *since*, or some time before the first candle if that is earlier.  Raises ValueError
         if *mint* cannot be backfilled.

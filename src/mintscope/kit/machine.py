@@ -190,9 +190,9 @@ class PublicAddress:
             )
 
     async def expect_reachable(self) -> None:
-        """Raise ServiceUnavailable with the trouble that the last request found, if any.
+        """Raise ServiceUnavailable if the public address had a trouble at the last request.
 
-        It failed, or the certificate of the public address expires soon.
+        For example, it did not answer, or its certificate expires soon.
         """
         if self._trouble is not None:
             raise ServiceUnavailable(self._trouble)

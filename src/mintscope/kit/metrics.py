@@ -308,7 +308,7 @@ class RequestTally(Collector):
         self._sums_s: dict[tuple[str, int], float] = {}
 
     def count(self, route: str, status: int, elapsed_s: float) -> None:
-        """Count one response, and report its span if spans are traced."""
+        """Count one response, and trace it as a span if traces are sent."""
         key = (route, status)
         if key not in self._counts:
             self._counts[key] = [0] * (len(self.BOUNDS_S) + 1)

@@ -232,7 +232,7 @@ def _security(operation: Operation) -> list[dict[str, list[str]]]:
     """Return the credentials that *operation* accepts; an empty entry means that none are needed.
 
     If a payment is accepted, too, only the credit token is named, and its description mentions API
-    keys: directories assume that routes with API keys are closed to strangers.
+    keys: catalogs of APIs assume that routes with API keys are closed to strangers.
     """
     needs = [
         {name: list[str]() for name in proof if name != X402}

@@ -130,7 +130,7 @@ class IndicatorRoutes:
 
 
 class _Read(NamedTuple):
-    """The candles of a mint, the waypoints to start from, and the newest slot of the log then."""
+    """The result of a read: candles, waypoints to start from, and the newest slot of the log."""
 
     tip: LogTip
     series: Series

@@ -19,9 +19,9 @@ from mintscope import __version__
 
 
 def attach(hear: Callable[[bytes], None]) -> None:
-    """Call *hear*, in a thread, with each line that `serve` writes to standard input.
+    """Call *hear*, in a thread, with each line that the parent process writes to standard input.
 
-    When the input ends, because `serve` has ended, the thread sends SIGTERM to this process.
+    When the input ends, because the parent has ended, the thread sends SIGTERM to this process.
     """
 
     def watch() -> None:

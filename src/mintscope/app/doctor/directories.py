@@ -188,7 +188,7 @@ def _is_number(host: str) -> bool:
 
 
 def _surface(visitor: Visitor, path: str) -> Iterator[Finding]:
-    """Check that the document at *path* is served with its type, and is readable by web pages."""
+    """Check that *path* is served with its type to GET, HEAD, and web pages of other origins."""
     answer = visitor.ask(path)
     if answer.status_code != httpx.codes.OK:
         fix = CONTACT if path == SECURITY else OURS

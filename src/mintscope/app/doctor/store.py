@@ -250,7 +250,7 @@ SOL: Final = 10**9
 
 
 def check_payments(config: Config) -> Iterator[Finding]:
-    """Check that payments can be taken: the keys, the chain, the price of SOL, and open sales."""
+    """Check that payments can be taken: the keys, the chain, the token's price, and open sales."""
     payments = config.payments
     if not payments.enabled:
         yield ok("payments: not enabled; set payments.enabled to sell")

@@ -198,7 +198,7 @@ class OutOfService:
         self._answered: deque[tuple[float, socket.socket]] = deque()
 
     def answer(self) -> None:
-        """Answer up to WAITING_MAX waiting clients that the service is out of service."""
+        """Answer 503 to up to WAITING_MAX clients that have connected."""
         for _ in range(WAITING_MAX):
             if not select.select([self._listener], [], [], 0)[0]:
                 return
@@ -274,7 +274,7 @@ class Role:
 
 @dataclass(slots=True, kw_only=True)
 class _Child:
-    """A process that `serve` starts, and starts again if it ends."""
+    """A child process, which is started again if it ends, except for good."""
 
     name: str
     arguments: Sequence[str]
@@ -586,7 +586,7 @@ def start_api(
     *,
     worker: int = 1,
 ) -> None:
-    """Start an api process that serves the clients of *listener*; if it ends for good, all end.
+    """Start an api process for clients of *listener*; if it ends for good, all others end, too.
 
     options   further arguments of the command
     worker    the number of the api process, from 1

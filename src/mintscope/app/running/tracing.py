@@ -1,4 +1,4 @@
-"""Sends traces by OpenTelemetry, and holds the states of all processes that `serve` reports."""
+"""Sends traces by OpenTelemetry, and holds the states of processes that the parent reports."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -88,9 +88,9 @@ PARENT_SAYS: Final = "processes"
 
 
 class Siblings:
-    """The states of all processes of `serve`, as `serve` has last reported them to this one.
+    """The states of all processes with the same parent, as the parent has last reported them.
 
-    has_parent   whether `serve` has started this process, and reports states
+    has_parent   whether this process has a parent that reports states
     is_restart   whether this process was restarted
     """
 

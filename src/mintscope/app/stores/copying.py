@@ -238,7 +238,7 @@ def _expect_empty(db: apsw.Connection) -> None:
 
 
 def _number_on(db: apsw.Connection, name: str, last: int) -> None:
-    """Set the number after which new rows of the table *name* are numbered to *last*, or higher."""
+    """Make new rows of the table *name* get numbers above *last*, even if it is empty."""
     if not db.table_exists(None, "sqlite_sequence"):
         return
     db.execute("UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = ?", (last, name))

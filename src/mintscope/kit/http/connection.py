@@ -47,7 +47,7 @@ LINGER_S: Final = 1.0  # time for the client of a refused connection to read the
 
 
 class HttpProtocol(UpgradingProtocol):
-    """A connection that closes after a request that exceeds the bounds, which it refuses."""
+    """A connection that refuses a request that exceeds the limits, and then closes."""
 
     def __init__(
         self,

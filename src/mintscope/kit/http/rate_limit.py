@@ -101,7 +101,7 @@ class AddressLimit:
 class AddressLimits:
     """Creates rate limits by client address and by account.
 
-    Requests that wait for their turn, of all limits by address, are in one queue.
+    The limits by address share the queue in which requests wait for their turn.
     """
 
     limits: Limits

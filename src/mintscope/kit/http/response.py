@@ -122,7 +122,7 @@ class StreamingResponse(msgspec.Struct, gc=False):
 
 
 class PushedResponse(msgspec.Struct, gc=False):
-    """A response whose body is written to an outlet at any time.
+    """A response whose body is written to an `Outlet`, whenever there is something to send.
 
     push   called with the outlet after the head is sent; returns when the body has ended or the
            client has left

@@ -253,7 +253,7 @@ def ahead_ms(database: Database) -> int:
 
 
 class RunsMany(Protocol):
-    """A connection of any engine: the methods that deletion in parts needs."""
+    """A connection of any engine, with the methods that `delete_part` needs."""
 
     def execute(self, statement: str, values: Any = ..., /) -> Iterable[Any]:
         """Run *statement*, and return its rows."""

@@ -73,7 +73,7 @@ Change: TypeAlias = Literal[-1, 0, 1]
 
 
 class Settled(NamedTuple):
-    """The state of a rate limit in the shared store, after one request was counted or not."""
+    """The state of a rate limit in the shared store, as the answer to one request."""
 
     room_left: int  # further requests that the limit allows; below 0 if one was refused
     reset_us: int  # microseconds until the oldest admission no longer counts
@@ -317,7 +317,7 @@ class SharedWindow:
         self._refused.pop(stored, None)
 
     async def room(self, key: LimitKey) -> int:
-        """Return the number of requests of *key* that would be admitted now; count none."""
+        """Return the number of further requests of *key* that the limit allows now; count none."""
         stored = self._stored_key(key)
         _, ask_again = self._refused.get(stored, (0, 0))
         if now_us(self._clock) < ask_again:

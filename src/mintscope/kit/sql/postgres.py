@@ -343,7 +343,7 @@ class PostgresDatabase:
             return Rows(cursor.fetchall() if cursor.description else ())
 
     def executemany(self, statement: str | Batch, many: Iterable[Sequence[object]], /) -> None:
-        """Run *statement*, without results, for each of *many*; for a Batch, insert *many*."""
+        """Run *statement* once for each item of *many*; for a Batch, insert the rows *many*."""
         with self._translated():
             cursor = self._cursor()
             if not isinstance(statement, Batch):
