@@ -138,7 +138,7 @@ class PaidMinutes:
         self.begin(stream)
 
     def note_reported(self) -> None:
-        """Record, once, that the current minute stays paid because the client received a report."""
+        """Record, once, that the current minute stays paid, for example after its first report."""
         if self._paid is not None and not self._is_noted:
             self._is_noted = True
             self._note_sent(self._paid)
@@ -156,10 +156,11 @@ class PaidMinutes:
         return paid.debit.credit_count
 
     async def settle(self, stream: EventStream) -> None:
-        """After *stream* has ended, give back the credits of a minute in which nothing was sent.
+        """After *stream* has ended, give back the credits that are owed, if any.
 
-        Credits that were taken after the client had left are given back, too.  If no credits are
-        given back, record that the minute stays paid.
+        They are owed for a minute in which nothing was sent, for a minute without a report if the
+        service has ended the stream, and if they were taken after the client had left.  If no
+        credits are owed, record that the minute stays paid.
         """
         owed = self._owed
         if owed is None and self._paid is not None and not stream.has_written:

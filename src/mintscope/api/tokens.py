@@ -424,7 +424,7 @@ BPS_PER_PERCENT: Final = 100
 def metadata_of(
     mint: Mint, facts: MintFacts, now: UnixS, look_alike_of: Mint | None = None
 ) -> Metadata:
-    """Return the response with *facts* of *mint* and the risks that follow from them at *now*.
+    """Return the response with *facts* of *mint* as of *now*, also in sentences.
 
     look_alike_of   a token with more volume whose name or symbol looks the same; None if no token
                     is known to look the same

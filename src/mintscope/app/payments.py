@@ -370,7 +370,7 @@ class Sales:
             raise ServiceUnavailable("the chain's node does not answer") from trouble
 
     def merchant(self, origin: str) -> Merchant:
-        """Return the part of the API that sells; *origin* is the public URL of the service."""
+        """Return the `Merchant`, with which the API sells; *origin* is the service's public URL."""
         return Merchant(
             facilitator=self.facilitator,
             payment_tokens=self.payment_tokens,

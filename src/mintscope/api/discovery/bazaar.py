@@ -34,7 +34,7 @@ KEPT: Final = ("type", "enum", "const", "minLength", "maxLength", "pattern")
 
 
 class Adverts:
-    """Short descriptions of all routes that clients can pay, for x402 clients and catalogs."""
+    """Descriptions of all routes that clients can pay, for x402 clients and catalogs."""
 
     def __init__(self) -> None:
         self._by_route: dict[tuple[str, str], Advert] = {}

@@ -147,7 +147,7 @@ class Indicators(NamedTuple):
 
     @property
     def lead(self) -> int:
-        """The number of candles before a page that the requested indicators need."""
+        """The number of candles before a page that the indicators with parameters need."""
         return max((each.lead for each in self.asked), default=0)
 
     def has_waypoints(self, within: Range) -> bool:
@@ -180,7 +180,7 @@ def _wanted(names: Sequence[str], unit: PriceUnit) -> Indicators:
 
 
 def _filled_page(mint: Mint, wanted: Indicators, within: Range, found: _Read) -> wire.IndicatorPage:
-    """Return a page of indicator values with a candle in every span, even one without swaps."""
+    """Return a page of indicator values with a candle in every span, even one without a price."""
     series = _since_the_first_price(found.series)
     now = found.tip.time or UnixS(0)
     # Averages begin before the page, so the range is extended to candles before `within.since`.

@@ -29,7 +29,7 @@ from mintscope.solana.wire import JsonTransactions, read_transaction
 
 
 def programs_read(dex: DexConfig) -> Sequence[Program]:
-    """Return the exchange programs to decode: built-in ones, then those of the configuration."""
+    """Return the exchange programs to decode: built-in ones, then others in the configuration."""
     programs = [added(*parse_program(text)) for text in dex.programs]
     return [*TABLE, *(one for one in programs if one.address not in BY_ADDRESS)]
 

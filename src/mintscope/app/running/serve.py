@@ -274,7 +274,7 @@ class Role:
 
 @dataclass(slots=True, kw_only=True)
 class _Child:
-    """A child process, which is started again if it ends, except for good."""
+    """A child process, through all its restarts."""
 
     name: str
     arguments: Sequence[str]

@@ -100,7 +100,7 @@ class Siblings:
         self._known: dict[str, Sibling] = {}
 
     def hear(self, line: bytes) -> None:
-        """Store the states of all processes by name, which `serve` has sent as *line*, in JSON."""
+        """Store the states of all processes by name, which the parent has sent as JSON."""
         self._known = msgspec.json.decode(line, type=dict[str, Sibling])
         for name, sibling in self._known.items():
             RESTARTS.labels(name).set(sibling.restarts)
@@ -115,5 +115,5 @@ class Siblings:
 
     @property
     def checks(self) -> list[Check]:
-        """The check that no process of `serve` has stopped for good; none outside of `serve`."""
+        """The check that no sibling of this process has stopped for good; none without a parent."""
         return [Check(PARENT_SAYS, self.expect_none_stopped)] if self._has_parent else []

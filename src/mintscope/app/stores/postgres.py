@@ -271,7 +271,7 @@ class PostgresEngine:
 
     @contextmanager
     def as_it_is(self) -> Iterator[Database]:
-        """Open the database for reading, without pending migrations.  Raises DatabaseError."""
+        """Open the database for reading; run no migrations.  Raises DatabaseError."""
         with closing(PostgresDatabase(self.place)) as database:
             yield database
 

@@ -272,7 +272,7 @@ LIMITS_ASKED_S_MAX: Final = 5.0
 
 @asynccontextmanager
 async def open_limits(config: Config, clock: Clock) -> AsyncIterator[Limits]:
-    """Yield the creator of rate limiters.
+    """Yield the object that creates the rate limiters of this process.
 
     They count requests in PostgreSQL if `store` is set, else in memory.  Raises StoreUnavailable if
     PostgreSQL does not answer, UnusableStore if it cannot be used.

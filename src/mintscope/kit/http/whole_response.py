@@ -128,7 +128,7 @@ class WholeResponse:
             self.on_response = _nothing
 
     async def receive(self) -> Message:
-        """Return the request with its body; in later calls, wait until the response has ended."""
+        """Return the request with its body; in later calls, wait until the response is over."""
         if not (self.disconnected or self.response_complete):
             self.flow.resume_reading()  # otherwise the loss of the connection is not noticed
             if not self._is_received:
