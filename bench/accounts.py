@@ -49,7 +49,7 @@ UNKNOWN, WAITING, ISSUED = (f"applicant-{number}@example.org" for number in rang
 
 
 def run() -> list[Figure]:
-    """Return the median time of each kind of request, and how alike the times of two kinds are."""
+    """Return the median time of each kind of request, and compare the times of the kinds."""
     with TemporaryDirectory() as name:
         config = Config(data_dir=Path(name))
         requests = asyncio.run(_prepare(config))

@@ -77,7 +77,10 @@ def cpu_ms(run: Callable[[], object]) -> float:
 
 
 def main() -> None:
-    """Print the time of each condition: alone, with a trade size, and with open candles."""
+    """Print how long a backtest of each condition takes over 30 days of five-minute candles.
+
+    Each condition is also tested with a trade size, and with open candles.
+    """
     past: dict[AnyFrame, PastCandles] = {
         each: past_of(each) for each in (Timeframe.M5, Timeframe.H1)
     }

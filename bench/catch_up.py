@@ -1,4 +1,4 @@
-"""Blocks a second while ingest catches up, with and without a second process that decodes.
+"""Measures the blocks a second that ingest stores, with and without a second decoding process.
 
 `python -m bench.catch_up`: blocks without votes, of some 1,070 transactions and 940 swaps, wait in
 memory; they are ingested completely, into a store in a temporary folder. Both variants take turns,
@@ -40,7 +40,7 @@ ALONE, BESIDE = "one process", "mintscope"
 
 
 class Waiting:
-    """A source whose blocks are all available at once."""
+    """A source of blocks for ingest whose blocks are all available at once."""
 
     def __init__(self, entries: list[msgspec.Raw]) -> None:
         self._entries = entries

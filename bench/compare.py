@@ -39,7 +39,7 @@ class Build:
     python: Path
 
     def measure(self, name: str) -> Iterator[tuple[tuple[str, str], float]]:
-        """Yield the figures of mintscope in the benchmark *name*, each as ((name, unit), value)."""
+        """Run the benchmark *name* of this build; yield mintscope's figures by name and unit."""
         if not (self.folder / "bench" / f"{name}.py").is_file():
             return
         environment = dict(os.environ)  # noqa: TID251 - handed on, not read
@@ -57,17 +57,17 @@ class Build:
 
 
 def figures(printed: str) -> Iterator[tuple[tuple[str, str], float]]:
-    """Yield the figures of mintscope in *printed*, the output of a benchmark of any revision."""
+    """Yield the figures of mintscope in *printed*, the output of a benchmark, by name and unit."""
     for line in printed.splitlines():
         if found := OURS.match(line):
             yield (found["what"], found["unit"]), float(found["value"].replace(",", ""))
 
 
 def compare(revision: str, names: Sequence[str]) -> int:
-    """Print the ratio of each current figure to that of *revision*; return 1 if one is slower.
+    """Compare benchmarks with those of *revision*; return 1 if a figure is slower, otherwise 0.
 
-    A figure is slower if its ratio is below SLOWER.  The figures of a benchmark are printed when
-    all its runs have ended.
+    Print the ratio of each figure to that of *revision*, after all runs of its benchmark. A figure
+    is slower if the ratio is below SLOWER.
     """
     slower = 0
     count = 0

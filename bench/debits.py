@@ -64,7 +64,7 @@ Spend = Callable[[int, int], Awaitable[object]]
 
 @dataclass
 class Spending:
-    """The results of the rounds of one implementation: debits a second, and processor time."""
+    """The debits a second and the processor time of one implementation, in each round."""
 
     a_second: list[float] = field(default_factory=list)
     cpu_us: list[float] = field(default_factory=list)
@@ -147,7 +147,7 @@ async def _one_by_one(dsn: str) -> AsyncGenerator[Spend, None]:
 
 
 async def _round(spend: Spend) -> tuple[float, float]:
-    """Return debits per second, and the processor time of each in microseconds."""
+    """Return the debits per second, and the processor time of a debit in microseconds."""
     cpu_s, began_s = time.process_time(), time.perf_counter()
     until_s = began_s + ROUND_S
 

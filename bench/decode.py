@@ -36,7 +36,7 @@ GOALS = {"transactions": ">= 0.40x: 2.5 floors", "block": ">= 0.56x: 1.8 floors"
 
 
 class Block(msgspec.Struct):
-    """The fields of a getBlock result that are needed to find its transactions."""
+    """The list of transactions in a getBlock result, not yet parsed."""
 
     transactions: list[msgspec.Raw]
 
@@ -66,7 +66,7 @@ def swaps_of_block(block: bytes) -> list[Swap]:
 
 
 def parse(raws: Sequence[msgspec.Raw]) -> None:
-    """Parse the fields that the decoder reads of each transaction; skip other forms."""
+    """Parse all transactions as the decoder does, without decoding swaps; ignore malformed ones."""
     for raw in raws:
         with suppress(msgspec.DecodeError):
             TRANSACTION.decode(raw)

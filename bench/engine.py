@@ -100,7 +100,7 @@ def _random_trades(
 
 
 def _zipf_trades(rng: np.random.Generator, at: int) -> Trades:
-    """Return an hour of swaps; the n-th most traded mint has 1/n of the swaps of the first mint."""
+    """Return random swaps of an hour, in which the n-th most traded mint has 1/n of the first's."""
     shares = 1 / np.arange(1, MINTS + 1)
     ranks = np.searchsorted(np.cumsum(shares / shares.sum()), rng.random(SWAPS))
     mints = rng.permutation(MINTS)[np.minimum(ranks, MINTS - 1)]
@@ -156,7 +156,7 @@ def _talipp(size: int = READ_FROM) -> list[Any]:
 
 
 def _talipp_swaps(indicators: Sequence[Any]) -> None:
-    """Apply swaps: each swap updates all *indicators* with the new close of the open candle."""
+    """Apply PEER_READS swaps: each updates all *indicators* with a new close of the open candle."""
     for n in range(PEER_READS):
         for indicator in indicators:
             indicator.update(1.0 + n)

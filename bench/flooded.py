@@ -1,4 +1,7 @@
-"""An api process to flood, with pages and one report: `python -m bench.flooded PORT FOLDER`."""
+"""Runs an api process to flood, with pages and one report.
+
+`python -m bench.flooded PORT FOLDER`
+"""
 
 import sys
 from pathlib import Path

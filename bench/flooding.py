@@ -54,7 +54,7 @@ def post(path: str, body: bytes, *headers: str) -> bytes:
 
 
 def asks(make: Callable[[Target], bytes]) -> Worker:
-    """Return a worker that sends requests on one connection, one after the other."""
+    """Return a worker that sends the requests of *make*, one after the other, on one connection."""
 
     async def work(target: Target) -> None:
         reader, writer = await target.connect()
@@ -80,7 +80,7 @@ async def receive(reader: asyncio.StreamReader, seen: Counter[str]) -> None:
 def sends(data: bytes, *, hold_s: float = 0.0) -> Worker:
     """Return a worker that sends *data*, then reads until the server closes the connection.
 
-    hold_s    the seconds for which the worker does not read, but holds the connection open
+    hold_s    the seconds after the sending for which it reads nothing
     """
 
     async def work(target: Target) -> None:
@@ -114,7 +114,7 @@ async def read_nothing(target: Target) -> None:
 
 
 def one(_number: int) -> str:
-    """Return the same client IP address for every worker."""
+    """Return 127.0.0.2, the client IP address of all workers of a flood from one address."""
     return "127.0.0.2"
 
 
@@ -129,7 +129,7 @@ def few(number: int) -> str:
 
 
 class Flood(NamedTuple):
-    """A flood: a number of workers, each with the client IP address that *source* returns."""
+    """A flood: the number of workers, what each of them does, and its client IP address."""
 
     workers: int
     work: Worker
@@ -172,7 +172,7 @@ FLOODS: Final = {
 
 
 async def run(flood: Flood, *, port: int, seconds: float) -> Counter[str]:
-    """Flood the server at *port* for *seconds*; return the counts of connections and answers."""
+    """Flood the server at *port* for *seconds*; return how often each outcome occurred."""
     seen: Counter[str] = Counter()
     tasks = [
         asyncio.create_task(_go_on(flood.work, Target(port, flood.source(number), seen)))

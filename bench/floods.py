@@ -39,7 +39,10 @@ KB_PER_MB: Final = 1_024
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """Latencies of the paying client, and the memory of the server: before, peak, and after."""
+    """The latencies of a paying client during a flood, and the server's memory before and after it.
+
+    most_mb   the most memory that the server used during the flood, in MB
+    """
 
     flood: str
     latencies_ms: list[float]
@@ -69,7 +72,7 @@ class Outcome:
         )
 
     def figures(self) -> dict[str, object]:
-        """Return the figures of the outcome by name, for JSON."""
+        """Return the results of this flood by name, for JSON."""
         return {
             "flood": self.flood,
             "p50_ms": self.p50_ms,
@@ -96,14 +99,14 @@ HEAD: Final = (
 
 @dataclass(frozen=True)
 class Server:
-    """The flooded process, and the credit tokens that pay for its answers."""
+    """The flooded server process, and credit tokens for the paying client."""
 
     port: int
     pid: int
     tokens: Iterator[str]
 
     def memory_mb(self, line: str = "VmRSS") -> float:
-        """Return the MB in *line* of the status of the process; by default, its resident memory."""
+        """Return the value of *line* in /proc/PID/status of the server in MB; by default, RSS."""
         for text in Path(f"/proc/{self.pid}/status").read_text().splitlines():
             if text.startswith(f"{line}:"):
                 return int(text.split()[1]) / KB_PER_MB
@@ -181,7 +184,7 @@ def pay(server: Server, seconds: float) -> tuple[list[float], list[str]]:
 
 
 def figures(outcomes: Sequence[Outcome]) -> Iterator[Figure]:
-    """Yield figures of the paying client during each flood, and the memory after all floods."""
+    """Yield the paying client's latencies and errors during each flood, and the server's memory."""
     for each in outcomes:
         beside_it, left = f"beside {each.flood}", f"after {each.flood}"
         yield _figure(f"{beside_it}: p50", each.p50_ms, "ms")

@@ -1,10 +1,10 @@
 """Measures whether response times of /forgot and /sign-in reveal who has an account.
 
-A client sends requests over one connection, in random order, to an api process as in
-`bench.accounts`. No e-mail address is used twice at /forgot, because there are pauses between
-e-mails to one address. The requests come from many client IP addresses, because each has a limit
-of forms. The two classes are compared by the test of Kolmogorov and Smirnov, and by the difference
-of their medians, next to the difference of two halves of one class.
+A client sends requests over one connection, in random order, to an api process like that of
+`bench.accounts`. Each e-mail address is used only once at /forgot, because the service pauses
+between e-mails to one address. Requests come from many client IP addresses, because each may send
+few forms. The response times with and without an account are compared by the test of Kolmogorov
+and Smirnov, and by the difference of their medians, next to that of two halves of one class.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ Make = Callable[[str, int], bytes]  # makes a request for PERSON or STRANGER and
 
 
 def run() -> list[Figure]:
-    """Return, by page, the median times with and without an account, and how alike they are."""
+    """Return the median response times with and without an account, and compare them, by page."""
     with TemporaryDirectory() as name:
         config = Config(data_dir=Path(name))
         asyncio.run(_prepare(config, FORGOT_SAMPLES + WARM_UP))
@@ -111,7 +111,7 @@ def _sample(host: str, port: int, make: Make, count: int) -> tuple[list[float], 
 
 
 def _time(connection: socket.socket, request: bytes) -> float:
-    """Return the seconds from the request to the first bytes of its answer, and read the rest."""
+    """Send *request*, and read the whole answer; return the seconds until its first bytes."""
     began_s = perf_counter()
     connection.sendall(request)
     answer = connection.recv(65_536)

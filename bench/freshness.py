@@ -30,14 +30,17 @@ GOALS = {50: "", 99: "goal <= 250 ms"}
 
 
 class Seen(NamedTuple):
-    """The time of an answer, and the newest block in it."""
+    """The time of a response, and the newest slot that its data includes."""
 
     at_s: float
     slot: int
 
 
 def run() -> list[Figure]:
-    """Return the median and the 99th percentile of the delay, and of fetching a block, in ms."""
+    """Measure the delay from a new block to a report with it, and the time to fetch a block.
+
+    Return the median and the 99th percentile of each, in ms.
+    """
     with ExitStack() as stack:
         folder = stack.enter_context(TemporaryDirectory())
         chain_port = stack.enter_context(python_running("bench.market"))
@@ -91,7 +94,7 @@ def fetched_ms(port: int, slots: Sequence[int]) -> list[float]:
 
 
 def late_ms(confirmed: Mapping[int, float], seen: list[Seen]) -> list[float]:
-    """Return the sorted delays, in ms, from the confirmation of each block to an answer with it."""
+    """Return the delays from the confirmation of each block to an answer with it: sorted, in ms."""
     late, answers = [], iter(seen)
     answer = next(answers)
     for slot, at_s in sorted(confirmed.items()):
@@ -151,7 +154,7 @@ def credit_token(settings: Mapping[str, str]) -> str:
 
 @contextmanager
 def command(settings: Mapping[str, str], name: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Run the command *name* of mintscope until the block ends; yield its process."""
+    """Run `mintscope` *name* with *settings* as its environment until the block ends."""
     command = [sys.executable, "-m", "mintscope", name]
     with subprocess.Popen(command, env=settings) as process:
         try:

@@ -14,7 +14,7 @@ NOT_RECORDED = "; recorded: mainnet's, where ../shared/data is (it is not here)"
 
 
 def rows() -> Iterator[tuple[str, str]]:
-    """Yield each (property, value) of the machine."""
+    """Yield the properties of the machine as (name, value): interpreter, processor, load, data."""
     yield "interpreter", interpreter()
     yield "processor", processor()
     yield "load", f"{os.getloadavg()[0]:.1f} before the first benchmark"

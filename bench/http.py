@@ -69,7 +69,7 @@ WHAT_CPU = "its processor time, all threads"
 
 @dataclass(slots=True)
 class Rounds:
-    """The results of the rounds of one server: requests a second, processor time per request."""
+    """The requests a second and the processor time per request of one server, in each round."""
 
     rates: list[float] = field(default_factory=list)
     cpu_us: list[float] = field(default_factory=list)
@@ -176,7 +176,7 @@ def _request(token: str) -> bytes:
 
 
 def record_answer(folder: Path, port: int, request: bytes) -> bytes:
-    """Store a response of mintscope for the bare servers; return its body."""
+    """Send *request* to mintscope, store the response in *folder* for `bare`; return its body."""
     with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
         connection.sendall(request.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
         answer = b"".join(iter(lambda: connection.recv(65_536), b""))
@@ -190,7 +190,7 @@ def record_answer(folder: Path, port: int, request: bytes) -> bytes:
 
 
 def _ask_for_each(port: int, requests: Sequence[bytes]) -> None:
-    """Send a request with each credit token, so that the server knows all of them."""
+    """Send each of *requests* once, so that the server then has their credit tokens in memory."""
     with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
         for request in requests:
             connection.sendall(request)
@@ -201,7 +201,10 @@ def _ask_for_each(port: int, requests: Sequence[bytes]) -> None:
 
 
 def _load(port: int, requests: Sequence[bytes], *, seed: int) -> tuple[int, float]:
-    """Send *requests* for a round; return the number of answers (all 200), and the seconds."""
+    """Send *requests* in random order during a round; return the number of answers, and seconds.
+
+    All answers must have the status 200.
+    """
     shuffled = list(requests)
     Random(seed).shuffle(shuffled)
     result = subprocess.run(

@@ -31,7 +31,7 @@ def is_optimised() -> bool:
 
 
 def kind() -> str | None:
-    """Return the build of this interpreter; None if mintscope does not run on it."""
+    """Return the build, "optimised" or "plain"; None if this interpreter cannot run mintscope."""
     has_venv = find_spec("venv") is not None and find_spec("ensurepip") is not None
     if not OLDEST <= sys.version_info[:2] <= NEWEST or not has_venv:
         return None
@@ -48,7 +48,7 @@ def candidates() -> Iterator[str]:
 
 
 def ask(path: str) -> str:
-    """Return the kind of build that the interpreter at *path* prints; "" if it does not run."""
+    """Return the kind of build of the interpreter at *path*, such as JIT; "" if it does not run."""
     try:
         reported = subprocess.run(
             [path, "-I", __file__, "--kind"],

@@ -109,7 +109,7 @@ async def _one_by_one(dsn: str) -> AsyncGenerator[Take, None]:
 
 
 async def _round(take: Take) -> tuple[float, float]:
-    """Return the number of checks per second, and the processor time of each in microseconds."""
+    """Return the number of checks of limits per second, and the processor time of one, in us."""
     cpu_s, began_s = time.process_time(), time.perf_counter()
     until_s = began_s + ROUND_S
 

@@ -160,7 +160,7 @@ class KeptInMemory:
 
 
 class Watch:
-    """Records the delays of the event loop, without the waits of threads for a core."""
+    """Records how late the event loop resumes a task; waits of threads for a core do not count."""
 
     def __init__(self) -> None:
         self.late_s: list[float] = []
@@ -209,7 +209,7 @@ def _values(line: ListLine) -> tuple[float | None, ...]:
 
 
 async def measure() -> list[Figure]:
-    """Load the list, follow slots and read pages; return the times and the longest stalls."""
+    """Measure the list of tokens: load it, follow slots and read pages; return times and stalls."""
     market, watch = ManyMints(), Watch()
     load_list_kernels()
     freeze_startup_objects()

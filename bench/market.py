@@ -1,4 +1,4 @@
-"""A process with a trading market, which records when each block was confirmed.
+"""Runs a devchain with a trading market, which records when each block was confirmed.
 
 `python -m bench.market PORT`
 """
@@ -22,7 +22,7 @@ HISTORY_DAYS = 1
 
 
 class Watched(Methods):
-    """A devchain that also records when its blocks are confirmed."""
+    """The JSON-RPC methods of a devchain, which also records when each block is confirmed."""
 
     def __init__(self, chain: Devchain) -> None:
         super().__init__(chain.vm, chain)
@@ -30,7 +30,7 @@ class Watched(Methods):
         self._confirmed: dict[int, float] = {}
 
     def watch(self) -> None:
-        """Record the time for the newest confirmed block, if it is new."""
+        """Record the current time for the newest confirmed block, if it is new."""
         slot = self._blockstore.reached("confirmed")
         self._confirmed.setdefault(slot, time.monotonic())
 

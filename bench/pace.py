@@ -1,4 +1,4 @@
-"""The pace of generated chains, unless a run has another pace."""
+"""The duration of a slot on generated chains, unless a benchmark has another one."""
 
 from typing import Final
 

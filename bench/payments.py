@@ -45,14 +45,14 @@ class Timed(NamedTuple):
 
 
 class Round(NamedTuple):
-    """Requests that were sent together, and the longest stall of the event loop in that time."""
+    """The times of requests sent together, and the longest stall of the event loop meanwhile."""
 
     timed: list[Timed]
     stall_s: float
 
 
 class Moments(NamedTuple):
-    """Times by transaction: arrival at the node, confirmation, first report as confirmed."""
+    """Three times of each payment, by signature: sent, confirmed, and reported as confirmed."""
 
     sent: dict[str, float]
     confirmed: dict[str, float]
@@ -60,7 +60,7 @@ class Moments(NamedTuple):
 
 
 def run() -> list[Figure]:
-    """Return latencies, times for 60 payments at once, and stalls of mintscope and the peer."""
+    """Compare payments of mintscope and the peer: latencies, 60 payments at once, and stalls."""
     with TemporaryDirectory() as name, _process("chain", str(AT_ONCE)) as chain:
         with _process("ours", name, chain) as ours:
             one_by_one = asyncio.run(_buy(ours, chain, PURCHASE, 1, ONE_BY_ONE))
@@ -171,7 +171,7 @@ async def _pay(shop: httpx.AsyncClient, path: str, header: str) -> Timed:
 
 
 async def _sign(shop: httpx.AsyncClient, chain: str, path: str, buyer: int) -> str:
-    """Return the PAYMENT-SIGNATURE of a payment of buyer number *buyer* for *path*."""
+    """Return the PAYMENT-SIGNATURE header with which buyer number *buyer* pays for *path*."""
     pay_to = Wallet(str(GENESIS.treasury.pubkey()))
     pin = Pin(network=MAINNET, asset=Mint(str(GENESIS.mint)), decimals=6, pay_to=pay_to)
     keypair = GENESIS.key(f"buyer {buyer}")

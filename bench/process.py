@@ -1,4 +1,4 @@
-"""Starts, awaits and ends measured processes."""
+"""Starts processes to measure, waits until they are ready, and ends them."""
 
 import socket
 import subprocess
@@ -20,7 +20,10 @@ class Running:
     pid: int
 
     def cpu_s(self) -> float:
-        """Return the processor seconds of the threads that the process has now."""
+        """Return the processor seconds of the threads that the process has now.
+
+        The time of threads that have ended is not included.
+        """
         schedules = Path("/proc", str(self.pid), "task").glob("*/schedstat")
         return sum(int(schedule.read_text().split()[0]) for schedule in schedules) / 1e9
 

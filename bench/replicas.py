@@ -62,7 +62,7 @@ class Rounds:
 
 
 def run() -> Iterator[Figure]:
-    """Yield requests a second by engine and number of processes, and the delay of a replica."""
+    """Yield requests a second, for several numbers of processes, and the delay of new blocks."""
     # Import the servers of the tests
     servers: Any = import_module("tests.support.processes.servers")
     server = servers.PostgresServer(durable=True)

@@ -95,7 +95,7 @@ class ManyHistories(ManyMints):
 
 
 def conditions(listed: ListedTokens) -> list[Asked]:
-    """Return generated conditions with quantiles as numbers, so that each finds some rows."""
+    """Return CONDITIONS random conditions, compared with quantiles so that each finds some rows."""
     random = Random(11)
     marks = {name: _quantiles(listed, name) for name in NUMBERS}
     found = []

@@ -1,4 +1,4 @@
-"""A page of a series with a durable debit, compared with a bare server that sends its bytes.
+"""Measures a page of a series, paid with a credit, against a bare server that sends its bytes.
 
 Each server has one worker and a few keep-alive connections.  The servers take turns, and the median
 round counts.
@@ -42,7 +42,13 @@ WHAT_CPU: Final = "its processor time, all threads"
 
 
 class Kind(NamedTuple):
-    """A series: its query, its rows in a page, and functions from a number to a further query."""
+    """One kind of request for a series, such as candles or swaps.
+
+    rows_in   the name of the list in the response
+    rows      the number of rows that the response must have
+    others    further requests to measure: for each name, a function from the number of a token to
+              the text to add to the query
+    """
 
     name: str
     query: str
@@ -130,7 +136,7 @@ def _request(token: str, kind: Kind, more: str = "") -> bytes:
 
 
 def _before(number: int) -> str:
-    """Return a cursor that is different for each *number*; slots in its page have one swap each."""
+    """Return a cursor of /swaps, another one for each *number*; a slot of its page has one swap."""
     leg, place = divmod(number, len(OLDER_SLOTS))
     return encode_cursor(BeforeSwap(OLDER_SLOTS[place], 0, 0, -1, leg))
 

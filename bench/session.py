@@ -87,7 +87,7 @@ class Chain:
 
 @dataclass(frozen=True)
 class Buyer:
-    """A wallet that opens a session, and signs vouchers."""
+    """A wallet that pays by session: it approves the seller's key, and signs a voucher per call."""
 
     chain: Chain
     key: Keypair
@@ -110,7 +110,7 @@ class Buyer:
         return sha256(message).digest()
 
     def revoke(self) -> None:
-        """Revoke the approval; the seller cannot prevent it."""
+        """Revoke the buyer's approval to transfer tokens; the seller cannot prevent it."""
         accounts = [
             AccountMeta(self.account, is_signer=False, is_writable=True),
             AccountMeta(self.key.pubkey(), is_signer=True, is_writable=False),
@@ -146,7 +146,10 @@ class Seller:
         )
 
     def open(self, name: bytes, payer: Pubkey) -> bool:
-        """Begin the session *name* if, on the chain, *payer* has approved the key of the seller."""
+        """Begin a session with the key *name*, if *payer* has approved the seller's key on chain.
+
+        Return whether it has begun.
+        """
         account = self.chain.tokens(self.chain.genesis.tokens_of(payer))
         if account.delegate != self.delegate.pubkey() or not account.delegated_amount:
             return False
@@ -198,7 +201,7 @@ class Seller:
         return True
 
     def lost(self) -> int:
-        """Return the atoms of debt that are not collected, of all sessions."""
+        """Return the debt that buyers have not paid, in atoms, over all sessions."""
         row: Any = self._kept.execute("SELECT sum(owed - taken) FROM session").fetchone()
         return int(row[0] or 0)
 

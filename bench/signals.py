@@ -62,7 +62,7 @@ def mint_of(number: int) -> Mint:
 
 
 def rule_of(number: int, kind: SignalKind, mint: Mint) -> AlertRule:
-    """Return a rule that hardly ever fires, so that only its evaluation is measured."""
+    """Return an alert rule that hardly ever fires, to measure its evaluation alone."""
     random = Random(number)
     field = Field(NAMES[number % len(NAMES)])
     if kind is SignalKind.CHANGES_BY:
@@ -73,7 +73,7 @@ def rule_of(number: int, kind: SignalKind, mint: Mint) -> AlertRule:
 
 
 class Trading:
-    """A log in memory whose tokens trade once a slot."""
+    """A swap log in memory, to which each call of `slot` adds a swap of each token."""
 
     def __init__(self, mints: Sequence[Mint]) -> None:
         self.log: Any = import_module("tests.support.fakes.log").FakeLog()
@@ -184,7 +184,7 @@ def kept(number: int, rule: AlertRule) -> Alert:
 
 
 class Turn:
-    """Records the processor time of each iteration of the loop, without that of the recording."""
+    """Records the processor time of each iteration of the event loop."""
 
     def __init__(self) -> None:
         self.took_s: list[float] = []
@@ -261,7 +261,7 @@ async def stall(rules: int, tokens: int) -> list[Figure]:
 
 
 class Ahead(SystemClock):
-    """A clock that can be advanced."""
+    """The system's clock, ahead by *ahead_s* seconds."""
 
     ahead_s = 0.0
 

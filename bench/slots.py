@@ -79,7 +79,7 @@ class Slots:
 
 
 def one_each(mints: Sequence[Mint]) -> Sequence[PricedSwap]:
-    """Return a swap of each of *mints*, with its price."""
+    """Return one swap for each of *mints*, with the price that it sets."""
     swaps = [_swap(n, mint, 10**9) for n, mint in enumerate(mints)]
     return price_slot(swaps, RATE).swaps
 
@@ -102,7 +102,7 @@ class Stages:
 
     @contextmanager
     def of(self, stage: str) -> Iterator[None]:
-        """Count the processor time of the block for *stage*."""
+        """Add the processor time of the context manager's block to that of *stage*."""
         begun = time.thread_time_ns()
         yield
         took = time.thread_time_ns() - begun
@@ -111,7 +111,10 @@ class Stages:
 
 
 async def measure(market: Market, slots: int) -> Stages:
-    """Price, append, fold and follow *slots* slots; return the processor time by stage."""
+    """Store *slots* slots of swaps, and return the processor time of each stage.
+
+    The stages are: price the swaps, append them to the log, fold final slots, and follow the log.
+    """
     stages, made = Stages(), Slots()
     await market.store.start(mints=[WSOL, *made.mints], follows_files=True)
     follower = LogTailer(market.reader, LiveMarket(10_000), SystemClock())

@@ -43,7 +43,7 @@ COLD_MS_MAX: Final = 10
 
 
 class Market(Protocol):
-    """The stores of both engines."""
+    """The market tables in SQLite or PostgreSQL, to write and to read."""
 
     @property
     def store(self) -> SqlMarketStore: ...
@@ -99,7 +99,10 @@ ENGINES: Final[dict[str, Callable[[], AbstractAsyncContextManager[Market]]]] = {
 
 
 async def engines(make: Callable[[], Made]) -> list[Figure]:
-    """Return the times of a slot and of loading a mint, on each engine, for the same slots."""
+    """Return, for SQLite and PostgreSQL, the times to store a slot and to load a mint.
+
+    make   returns the same slots in each call
+    """
     figures = []
     for name, opened in ENGINES.items():
         made = make()
@@ -176,7 +179,7 @@ def _slot(number: int, time_s: int, swaps: Sequence[PricedSwap]) -> list[Change]
 
 
 async def _load(market: Market, mints: Sequence[Mint]) -> list[float]:
-    """Return the duration of each load, in seconds."""
+    """Load *mints* from the tables in turn, LOADS times; return the seconds of each time."""
     took_s = []
     for n in range(LOADS):
         began_s = time.perf_counter()

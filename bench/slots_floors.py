@@ -1,4 +1,4 @@
-"""The floors of a slot: the cost of each stage with rows that are computed beforehand.
+"""Measures the least time of each stage of a slot: only the reads and writes of rows.
 
 Every program that stores the same rows must write each of them once, and every program that follows
 them must read the rows of a slot.
@@ -23,7 +23,11 @@ Row = tuple[Any, ...]
 
 
 def floors(file: Path, priced: Sequence[PricedSwap], *, slots: int) -> Mapping[str, float]:
-    """Return the processor time of a slot, in ms by stage; the market *file* has *slots* slots."""
+    """Return, by stage, the processor ms per slot that any program with the same writes needs.
+
+    file     a market file of *slots* slots, whose rows are copied to a new file
+    priced   the swaps of one slot
+    """
     source = apsw.Connection(str(file), flags=apsw.SQLITE_OPEN_READONLY)
     target = open_store(file.with_name("floor.sqlite"), "market")
     _copy(target, {"mint": _all(source, "mint")})

@@ -62,7 +62,7 @@ def run() -> list[Figure]:
 
 
 def _cpu_s(words: Sequence[str]) -> float:
-    """Return the processor time of Python with *words*, from its start to its end."""
+    """Run Python with the arguments *words*, and return the seconds of processor time it used."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([sys.executable, *words], stdout=subprocess.DEVNULL, check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -37,7 +37,7 @@ AGE: Final = "update to all stream clients, p99"
 
 
 def run() -> list[Figure]:
-    """Return the cost of each server for all clients, and the age of updates."""
+    """Measure event streams: the cost of all clients, and the age of updates, for each server."""
     clients = min(CLIENTS, _files() - SPARE_FILES)
     with TemporaryDirectory() as name:
         requests = prepare(Path(name))

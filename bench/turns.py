@@ -26,7 +26,10 @@ class Turns:
 def take_turns(
     works: Mapping[str, Callable[[], object]], *, rounds: int = ROUNDS
 ) -> dict[str, Turns]:
-    """Run each of *works* once a round, in random order; return the times without a warm-up."""
+    """Run each of *works* once in each round, in random order; return the times that each took.
+
+    An additional round at the beginning is not counted.
+    """
     taken = {name: Turns() for name in works}
     random, names = Random(1), list(works)
     for number in range(rounds + 1):

@@ -18,7 +18,7 @@ Step = tuple[str, Recipe, tuple[str, ...], Mutant | None]
 
 
 def main() -> int:
-    """Run all steps, and print a table; return 1 if a recipe failed or a mutant survived."""
+    """Run the chosen steps, and print a table; return 1 if a claim failed or a mutant survived."""
     chosen, full, with_mutants, again = _arguments()
     journal = open_journal(full=full)
     if again:

@@ -1,4 +1,4 @@
-"""The check of English in `make check`: banned words, and clauses used as nouns.
+"""Checks English for `make check`: finds banned words, and clauses used as nouns.
 
 It reads prose: documents, pages, docstrings, comments and messages, without code and names in them.
 `english_left.json` has the number of findings that each folder is still allowed; the numbers must
@@ -73,9 +73,10 @@ ADVERBIAL: Final = re.compile(r"(?:Whatever|Whichever)\b[^,]*,", re.DOTALL)
 
 
 class Finding(NamedTuple):
-    """A passage that is not plain English.
+    """A passage in a file that is not plain English.
 
     file    the path of its file from the root of the repository
+    text    the beginning of the passage
     """
 
     file: str
@@ -84,7 +85,7 @@ class Finding(NamedTuple):
 
     @property
     def folder(self) -> str:
-        """Return the folder whose number of findings includes this one."""
+        """Return the folder of the file, as in english_left.json: of src/, two more levels."""
         parts = self.file.split("/")
         return "/".join(parts[:3] if parts[0] == "src" else parts[:1])
 
@@ -116,7 +117,10 @@ def prose(text: str, suffix: str) -> Iterator[tuple[int, str]]:
 
 
 def _of_python(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the docstrings, comments, and strings of several words in Python code, without SQL."""
+    """Yield the text of Python code that English rules apply to, with its line number.
+
+    It consists of the comments, and of the strings of at least WORDS_MIN words, except SQL.
+    """
     for node in ast.walk(ast.parse(text)):
         if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
             continue
@@ -128,13 +132,19 @@ def _of_python(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _blank(found: re.Match[str]) -> str:
-    """Return backticks in place of code; at the end of a paragraph, the first one is `|`."""
+    """Return as many backticks as the matched code has characters, to keep its position.
+
+    At the end of a paragraph, the first of them is `|`.
+    """
     blank = re.sub(r"[^\n]", "`", found[0])
     return f"|{blank[1:]}" if END_OF_BLOCK.match(found[0]) else blank
 
 
 def findings(text: str, suffix: str, file: str = "") -> Iterator[Finding]:
-    """Yield the passages of *text* that are not plain; *suffix* is that of the path *file*."""
+    """Yield a finding for each passage of *text* that is not plain English.
+
+    suffix   the suffix of the path *file*, which decides the parts of *text* that are read
+    """
     for first, passage in prose(text, suffix):
         for found in BANNED.finditer(passage):
             yield Finding(file, first + passage.count("\n", 0, found.start()), found[0])

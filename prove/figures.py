@@ -1,4 +1,4 @@
-"""The results of a recipe, as text."""
+"""Results of `make prove`, as text."""
 
 from prove.journal import Journal
 from prove.recipe import Recipe

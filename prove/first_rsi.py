@@ -65,7 +65,10 @@ class Walk:
     mint: str
 
     def block(self, language: str) -> str:
-        """Return the code block in *language*, with the credit token in it.  Raises NoRsi."""
+        """Return the section's first code block in *language*, with the credit token inserted.
+
+        Raises NoRsi if there is no such block.
+        """
         if language not in self.blocks:
             raise NoRsi(f"expected a block of {language}; there are {[*self.blocks]}")
         return self.blocks[language].replace(TOKEN, self.credit_token)
@@ -110,7 +113,7 @@ def curl(walk: Walk) -> float:
 
 
 def python(walk: Walk) -> float:
-    """Follow the section "Python"; return the RSI."""
+    """Run the section "Python" of the guide as a reader would; return the RSI that it prints."""
     walk.make_venv()
     walk.run(walk.block("sh"))
     (walk.folder / "program.py").write_text(walk.block("python"))
@@ -126,7 +129,7 @@ def typescript(walk: Walk) -> float:
 
 
 def mcp(walk: Walk) -> float:
-    """Follow the section "MCP", with a client of the official package; return the RSI."""
+    """Run the section "MCP" of the guide with the official MCP client; return the RSI."""
     walk.make_venv()
     walk.run("pip install mcp")
     (walk.folder / "mcp.json").write_text(walk.block("json"))
@@ -153,7 +156,7 @@ def rsi_in(printed: str) -> float:
 
 
 def sections(page: str) -> dict[str, dict[str, str]]:
-    """Return, by heading and language, the first code block of each language in each section."""
+    """Return by heading, and then by language, the first code block of a section of *page*."""
     found: dict[str, dict[str, str]] = {}
     for part in re.split(r"^#{2,3} ", page, flags=re.MULTILINE)[1:]:
         heading, _, body = part.partition("\n")
@@ -164,7 +167,7 @@ def sections(page: str) -> dict[str, dict[str, str]]:
 
 
 def main() -> int:
-    """Try each method, and print its duration; return 1 if a method failed or took too long."""
+    """Try each method of /skill.md, and print its duration; return 1 if one failed."""
     failed = 0
     with tempfile.TemporaryDirectory() as name, documented_service(Path(name)) as service:
         page = httpx.get(f"{service.url}/skill.md").raise_for_status().text

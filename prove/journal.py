@@ -1,4 +1,4 @@
-"""The outcomes of proofs, stored in build/ so that an interrupted run can be resumed."""
+"""Stores the outcomes of `make prove` in build/, so that an interrupted run can be resumed."""
 
 import hashlib
 from pathlib import Path
@@ -13,7 +13,10 @@ PROVEN_OF: Final = ("src/mintscope", "packages", "tests", "prove")
 
 
 class Journal(msgspec.Struct, kw_only=True):
-    """The outcome of each step, for one version of the code and one length of the tests."""
+    """The outcome of each step of `make prove`, for one version of the code.
+
+    full   whether the tests ran at their full length
+    """
 
     code: str
     full: bool

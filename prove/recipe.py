@@ -34,10 +34,11 @@ class Mutant:
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """A claim, and the tests that prove it.
+    """A claim about mintscope, and the tests that prove it.
 
     tests     tests that must pass: pytest node ids below tests/
     mistakes  tests that build something broken themselves, and pass if the fault is caught
+    mutants   changes to the code, each of which must make a test fail
     """
 
     name: str

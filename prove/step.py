@@ -1,4 +1,4 @@
-"""One step: a run of tests, on the unchanged package or on a mutant."""
+"""Runs the tests of one step of `make prove`, on the unchanged package or on a mutant."""
 
 import os
 import subprocess
@@ -21,7 +21,7 @@ SAID_LINES_MAX: Final = 40
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome of a step.
+    """The outcome of a step of `make prove`.
 
     good     whether all tests passed; for a mutant: whether a test failed
     passed   the number of cases that passed
@@ -39,7 +39,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run(tests: Sequence[str], *, full: bool, mutant: Mutant | None = None) -> Outcome:
-    """Run *tests* on the package, or on *mutant* until the first failure; return the outcome.
+    """Run *tests* on the package, or on *mutant*, until the first failure if there is a mutant.
 
     full    whether the tests run at full length
     """
@@ -85,7 +85,7 @@ def _environment(package: Path | None, *, full: bool) -> dict[str, str]:
 
 
 def _read(report: Path) -> tuple[int, list[str], list[str]]:
-    """Return the number of passed cases, their measurements, and the skipped cases with reasons."""
+    """Read a JUnit report; return the number of passed tests, their figures, and skipped tests."""
     if not report.is_file():
         return 0, [], []
     cases = list(ET.parse(report).iter("testcase"))  # noqa: S314 - pytest wrote it

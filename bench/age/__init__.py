@@ -1,1 +1,1 @@
-"""A benchmark of growth: the same steps on stores of three sizes (ages), on both engines."""
+"""Benchmark of growth: the same steps on stores of three sizes (ages), on both engines."""

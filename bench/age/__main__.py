@@ -90,7 +90,10 @@ class Measured(NamedTuple):
 
 
 class Limit(NamedTuple):
-    """The time limit of a step; if *is_noted*, the limit of the time in the note of its cost."""
+    """The time limit of a step in seconds.
+
+    is_noted   whether the limit is for the seconds that the step prints, not for its whole duration
+    """
 
     most_s: float
     is_noted: bool = False
@@ -108,7 +111,7 @@ LIMITS: Final = {
 
 
 def until(is_so: Callable[[], bool], what: str, within_s: float) -> None:
-    """Wait until *is_so* returns True.  Raises TooSlow after *within_s* seconds."""
+    """Wait until *is_so* returns True.  Raises TooSlow, with *what*, after *within_s* seconds."""
     end_s = time.monotonic() + within_s
     while not is_so():
         if time.monotonic() > end_s:
@@ -132,7 +135,7 @@ def answer(port: int, path: str, token: str = "") -> tuple[int, bytes]:
 
 @contextmanager
 def followed(place: Place, settings: Mapping[str, str]) -> Iterator[None]:
-    """Run an ingest; the block begins when it has caught up with the chain."""
+    """Run an ingest process; the context manager's block begins when it has caught up."""
     before = place.asked(NEWEST)
     with running(settings, "ingest"):
         until(lambda: place.asked(NEWEST) > before, "ingest", FOLLOWED_S_MAX)
@@ -172,7 +175,10 @@ def aged(sample: Traded, age: Age) -> Traded:
 def settings_of(
     place: Place, chain_port: int, api_port: int, start: str = "latest"
 ) -> dict[str, str]:
-    """Return the settings of the processes of *place*; a new log begins at *start*."""
+    """Return the settings for processes that use the store *place*, as environment variables.
+
+    start   the slot at which a new log begins, as in `MINTSCOPE_CHAIN__START`
+    """
     return {
         **place.settings,
         "MINTSCOPE_CHAIN__RPC_URL": f"http://127.0.0.1:{chain_port}",
@@ -247,7 +253,7 @@ class Scene:
         return Cost(took_s, 0, 0, f"{len(json.loads(body)['data'])} fields")
 
     def _midnight(self) -> Cost:
-        """Begin a new day; return the cost until ingest has forgotten the untracked mints."""
+        """Begin a new day; return the cost for ingest until it has deleted the untracked mints."""
         day = self._place.asked(DAY)
         self._place.asked(NO_ACTIVITY.format(day=day))
         # Repeatedly, because the server can still commit statements of an ingest that has ended
@@ -293,7 +299,10 @@ class Scene:
 
 
 def make(engine: str, share: float, age: Age, sample: Traded, folder: Path) -> Measured:
-    """Create a store, and a file with its share and its sizes, in the new folder *folder*."""
+    """Create a store of several years in the new folder *folder*; return the time this took.
+
+    A file in the folder has *share* and the sizes of *age*.
+    """
     folder.mkdir(parents=True)
     begun_s = time.monotonic()
     with PLACES[engine](folder) as place:
@@ -304,7 +313,7 @@ def make(engine: str, share: float, age: Age, sample: Traded, folder: Path) -> M
 
 
 def measure(engine: str, folder: Path) -> Iterator[Measured]:
-    """Yield the cost of each step on the store in *folder*; the steps change the store."""
+    """Run all steps on the store in *folder*, which they change; yield the cost of each."""
     made = json.loads((folder / MADE).read_text())
     age = Age(*made["sizes"])
     with python_running("bench.market") as chain_port, PLACES[engine](folder) as place:
@@ -315,12 +324,12 @@ def measure(engine: str, folder: Path) -> Iterator[Measured]:
 
 
 def copied(kept: Path, store: Path) -> None:
-    """Copy the store in *kept* with the owner and the times of each file."""
+    """Copy the folder *kept* to *store*, with the owner and the times of each file."""
     subprocess.run(["cp", "--archive", "--reflink=auto", str(kept), str(store)], check=True)
 
 
 def shown(measured: Iterable[Measured]) -> Iterator[Measured]:
-    """Yield *measured*, and print the line of each result when it is known."""
+    """Yield *measured* unchanged; print each result as soon as it is known."""
     for each in measured:
         print(line(each), flush=True)
         yield each
@@ -329,7 +338,8 @@ def shown(measured: Iterable[Measured]) -> Iterator[Measured]:
 def measure_all(asked: argparse.Namespace, folder: Path) -> tuple[list[Measured], list[str]]:
     """Create and measure the stores that *asked* selects; return the results and the failed steps.
 
-    With `asked.keep`, only create them; with `asked.kept`, measure copies of existing stores.
+    If `asked.keep` is set, only create the stores; if `asked.kept` is set, measure copies of
+    existing ones.
     """
     found: list[Measured] = []
     problems: list[str] = []

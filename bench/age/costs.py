@@ -1,4 +1,4 @@
-"""The cost of a process: elapsed time, processor time and memory."""
+"""Measures the elapsed time, processor time and peak memory of a process."""
 
 import os
 import subprocess
@@ -109,9 +109,9 @@ def running(settings: Mapping[str, str], name: str) -> Iterator["subprocess.Pope
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """The moment at which a process was started.
+    """The time at which a process was started, and the waits of its database server by then.
 
-    waited   the result of `waits` for the server of its database at that moment
+    waited   the seconds that each thread of the server had waited for a core
     """
 
     at_s: float
@@ -119,7 +119,7 @@ class Start:
 
     @classmethod
     def now(cls, server_pids: Sequence[int]) -> Self:
-        """Return the current time, and the waits of the server until now."""
+        """Return the current time, and how long the database server has waited until now."""
         return cls(time.monotonic(), waits(server_pids))
 
 

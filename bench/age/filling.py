@@ -32,12 +32,15 @@ class Age:
 
     @property
     def accounts(self) -> int:
-        """The number of accounts that share every second entry."""
+        """The number of credit tokens; together they have half of the journal entries."""
         return max(10, self.entries // 1_000)
 
     @property
     def rounds(self) -> int:
-        """The number of entries of each of `accounts`; the first entry adds the credits."""
+        """The number of journal entries of each credit token except the first.
+
+        The first of them adds the credits.
+        """
         return -(-(self.entries // 2) // self.accounts)
 
     @property
@@ -47,7 +50,7 @@ class Age:
 
     @property
     def candles_each(self) -> int:
-        """The number of minute candles of each tracked mint."""
+        """The number of one-minute candles of each tracked mint."""
         return max(1, self.candles // self.followed)
 
     def times(self, share: float) -> "Age":
@@ -56,7 +59,7 @@ class Age:
 
     @property
     def sizes(self) -> tuple[int, int, int, int]:
-        """The numbers of the age, in the order of its fields."""
+        """The fields of this object, in their order."""
         return self.seen, self.followed, self.candles, self.entries
 
 
@@ -72,9 +75,9 @@ def parts(count: int, size: int = A_PART) -> Iterator[tuple[int, int]]:
 
 
 def accounts(age: Age, series: str, digest: str, hint: str) -> str:
-    """Return the statement that creates all accounts except the first.
+    """Return the SQL statement that inserts all credit tokens except the first.
 
-    series         a table of the numbers n of these accounts, from 0
+    series         a table of the numbers n of these tokens, from 0
     digest, hint   SQL expressions of n, for 32 bytes and for eight characters
     """
     last = age.entries // 2 - 1
@@ -92,7 +95,10 @@ def first_account(age: Age) -> tuple[int, int]:
 
 
 def entries(age: Age, series: str, now_ms: int) -> str:
-    """Return the statement that creates the entries of *series*, a table of numbers n from 0."""
+    """Return the SQL statement that inserts a journal entry for each number n of *series*.
+
+    series   a table of consecutive numbers n from 0
+    """
     begin = now_ms - MONTHS_MS
     accounts_ = age.accounts
     rounds = age.rounds
@@ -155,9 +161,11 @@ def _listed(rows: Iterable[tuple[int, ...]]) -> str:
 
 
 def states(age: Age, mark: str) -> str:
-    """Return the statement that gives each tracked mint a state, with three SQL placeholders.
+    """Return the SQL statement that stores the same indicator state for each tracked mint.
 
-    mark    the first character of a placeholder: "?" or "$"
+    The placeholders are for the state, the time of its last swap, and the state in SOL.
+
+    mark   the first character of a placeholder: "?" or "$"
     """
     return f"""
 INSERT INTO state (mint, state, last_swap, in_sol)
@@ -166,7 +174,10 @@ SELECT id, {mark}1, {mark}2, {mark}3 FROM mint WHERE id <= {age.followed}
 
 
 def activities(now_ms: int) -> str:
-    """Return the statement that dates each last trade ahead, so that no mint is forgotten."""
+    """Return the SQL statement that dates the last trade of each mint in the future.
+
+    Inactive mints are deleted; these must stay.
+    """
     day = now_ms // DAY_MS + AHEAD_DAYS
     return f"INSERT INTO activity (mint, day, swaps, volume) SELECT id, {day}, 1, 1 FROM mint"
 

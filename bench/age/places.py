@@ -53,7 +53,7 @@ LEFT: Final = "SELECT count(*) FROM mint WHERE since_slot IS NULL AND id <= {cou
 
 
 class Traded(NamedTuple):
-    """The state of a mint that trades."""
+    """The stored state of the indicators of a mint that trades, and the time of its last swap."""
 
     state: bytes
     last_swap: int
@@ -61,14 +61,17 @@ class Traded(NamedTuple):
 
 
 class Place(Protocol):
-    """A store of one engine."""
+    """A mintscope store of several years, in one database engine."""
 
     @property
     def settings(self) -> Mapping[str, str]:
-        """The settings with which processes use the store."""
+        """The settings of mintscope that select this store, as environment variables."""
 
     def make(self, age: Age, traded: Traded, now_ms: int) -> None:
-        """Create the store as the older version does, with the rows of *age*."""
+        """Create the database of an older mintscope version, with as many rows as *age* says.
+
+        traded   the stored state of the indicators of each tracked mint
+        """
 
     def asked(self, statement: str) -> Any:
         """Run *statement* on the market; return its value or row, None if it has none."""
@@ -92,14 +95,17 @@ def flat_mints(age: Age, begin: int, end: int) -> Iterator[tuple[int, str, int |
 
 
 class SqlitePlace:
-    """A Place in a folder."""
+    """A mintscope store of several years in SQLite files."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.settings: Mapping[str, str] = {"MINTSCOPE_DATA_DIR": str(folder)}
 
     def make(self, age: Age, traded: Traded, now_ms: int) -> None:
-        """Create the files of money and market in the older form, with the rows of *age*."""
+        """Create the SQLite files of an older mintscope version, with as many rows as *age* says.
+
+        traded   the stored state of the indicators of each tracked mint
+        """
         with self._older("money", MONEY_FILE) as money:
             self._fill_money(money, age, now_ms)
         with self._older("market", MARKET_FILE) as market:
@@ -187,7 +193,10 @@ class PostgresPlace:
         }
 
     def make(self, age: Age, traded: Traded, now_ms: int) -> None:
-        """Create the tables of money and market in the older form, with the rows of *age*."""
+        """Create the PostgreSQL tables of an older version, with as many rows as *age* says.
+
+        traded   the stored state of the indicators of each tracked mint
+        """
         self._restart(LEAST_WAL)
         with psycopg.connect(self._server.dsn, autocommit=True) as db, db.transaction():
             db.execute(migrating.CREATE.encode())
@@ -296,7 +305,10 @@ def on_sqlite(folder: Path) -> Iterator[Place]:
 
 @contextmanager
 def on_postgres(folder: Path) -> Iterator[Place]:
-    """Yield a place in a server with its data in *folder*, which other users can traverse."""
+    """Run a PostgreSQL server with its data in *folder*, and yield the store in it.
+
+    Other users of the system must be able to traverse *folder*.
+    """
     # Import the servers of the tests
     servers: Any = import_module("tests.support.processes.servers")
     server = servers.PostgresServer(shared_mb=SHARED_MB, kept_in=folder / "postgresql")

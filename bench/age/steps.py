@@ -50,9 +50,9 @@ async def audit(money: Money) -> None:
 
 
 async def statement(money: Money) -> None:
-    """Read the statement of the account with the most entries; print the duration of the reading.
+    """Read the credit statement with the most entries, and print the seconds that this took.
 
-    Before the reading, add up the journal, as an api does in the background after an upgrade.
+    Before that, add up all whole days of the journal, as an api process does after an upgrade.
     """
     before = SystemClock().now()
     while await money.accounts.transact(lambda rows: rows.credits.fold_days(before, A_FOLD)):

@@ -50,7 +50,7 @@ SLOT: Final = re.compile(r"^mintscope_ingest_slot (\S+)", re.MULTILINE)
 
 @dataclass
 class Watched:
-    """The measurements of a run."""
+    """The measurements of mintscope under the load of mainnet."""
 
     behind: list[float] = field(default_factory=list)
     memory_mb: list[float] = field(default_factory=list)
@@ -60,14 +60,14 @@ class Watched:
 
 @dataclass(frozen=True)
 class Pace:
-    """The pace of a chain: the durations of a slot and of finality."""
+    """The durations of a slot, and of the time until a block is final, in milliseconds."""
 
     slot_ms: float
     finality_ms: float
 
     @property
     def has_fast_finality(self) -> bool:
-        """Return whether finality is so fast that answers and the list of tokens have goals."""
+        """Return whether finality is fast: then reports and the list of tokens have goals."""
         return self.finality_ms / SECOND_MS < FAST_S
 
 
@@ -83,7 +83,12 @@ class Place:
 
 
 def measure(minutes: float, delay_ms: int, source: str, pace: Pace) -> tuple[str, list[str]]:
-    """Run the measurement; return a line of figures, and the goals that were missed."""
+    """Load mintscope as mainnet does for *minutes*; return its results, and each goal it missed.
+
+    delay_ms   the delay of the simulated node, in milliseconds
+    source     how mintscope reads the node, as in `MINTSCOPE_CHAIN__SOURCE`
+    pace       the duration of a slot and the time to finality of the simulated chain
+    """
     with ExitStack() as stack:
         folder = stack.enter_context(TemporaryDirectory())
         stream_port, api_port, metrics_port = free_port(), free_port(), free_port()
@@ -124,7 +129,7 @@ def _figures(
     minutes: float,
     pace: Pace,
 ) -> tuple[str, list[str]]:
-    """Watch for *minutes*; return the figures and the missed goals."""
+    """Measure mintscope for *minutes*; return the results as text, and the goals that it missed."""
     begin_s, before_s = time.monotonic(), cpu_s(place.ingest_pid)
     disk = disk_bytes(place.folder)
     start = _ingested(place.metrics_port)
@@ -161,7 +166,7 @@ def _watch(
     lists: Iterator[Seen | None],
     how_long_s: float,
 ) -> Watched:
-    """Request reports continuously, and at intervals the list of tokens and the slot of ingest."""
+    """For *how_long_s* seconds, request reports and the list of tokens, and measure ingest."""
     watched, end_s = Watched(), time.monotonic() + how_long_s
     look_s = list_s = 0.0
     while (now_s := time.monotonic()) < end_s:
@@ -185,7 +190,10 @@ def _note(answer: Seen | None, seen: list[Seen]) -> None:
 
 
 def reports(port: int, bearer: str, mint: Mint = WSOL) -> Generator[Seen | None, None, None]:
-    """Request reports of *mint* repeatedly; yield the slot and time of each; None: not live."""
+    """Request reports of *mint* repeatedly; yield the slot and the time of each response.
+
+    Yields None for a response whose data is not live.
+    """
     headers = {"Authorization": f"Bearer {bearer}"}
     with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as connection:
         while True:
@@ -197,7 +205,10 @@ def reports(port: int, bearer: str, mint: Mint = WSOL) -> Generator[Seen | None,
 
 
 def listings(port: int) -> Generator[Seen | None, None, None]:
-    """Request the list of tokens repeatedly; yield its slot and the time; None: no list."""
+    """Request the list of tokens repeatedly; yield the slot and the time of each response.
+
+    Yields None for a response without a list.
+    """
     with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as connection:
         while True:
             connection.request("GET", "/v1/tokens?limit=1")
@@ -217,7 +228,7 @@ def _p99(values: list[float]) -> float:
 
 
 def _ingested(port: int) -> float:
-    """Return the newest slot that ingest has read; 0 if it has not read any slot."""
+    """Return the newest slot that the ingest process with metrics at *port* has read, or else 0."""
     # Only this metric is requested: all metrics take tens of milliseconds of the measured process.
     url = f"http://127.0.0.1:{port}/metrics?name[]=mintscope_ingest_slot"
     with urllib.request.urlopen(url, timeout=30) as answer:

@@ -42,13 +42,12 @@ Entry: TypeAlias = dict[str, Any]
 
 
 class Chain:
-    """A chain whose length is a function of the time.
+    """A simulated chain of mainnet blocks, whose newest slot follows from the time alone.
 
     slot_s       the duration of a slot
-    finality_s   the delay from a block to its finality
+    finality_s   the seconds from a block until it is final
     calm, busy   the transactions of a block, as getBlock shows them
-    sent_at_s    the time at which the block of each slot was sent, in seconds of the clock of the
-                 machine
+    sent_at_s    when the block of each slot was sent, in seconds of the monotonic clock
     """
 
     def __init__(
@@ -75,7 +74,7 @@ class Chain:
         return ((slot - FIRST) * self.slot_s) % BURST_EVERY_S < BURST_S
 
     def transactions(self, slot: Slot) -> Sequence[Entry]:
-        """Return the transactions of *slot* except the trade of a new mint."""
+        """Return the transactions of *slot*, without the one that `newcomer` adds."""
         return self.busy if self.is_busy(slot) else self.calm
 
     def head(self) -> Slot:
@@ -102,7 +101,7 @@ class Chain:
         return int(SystemClock().now() / 1_000 - age_s - since_s)
 
     def newcomer(self, slot: Slot) -> str:
-        """Return the trade of a new mint in *slot* as JSON; "" if *slot* has no such trade."""
+        """Return the trade of a mint that is new in *slot*, as JSON; "" if *slot* has none."""
         before, after = (
             int(each * NEW_MINTS_A_DAY * self.slot_s / DAY_S) for each in (slot - 1, slot)
         )
@@ -118,7 +117,7 @@ class Chain:
 
 
 def _trade_of_one_mint(transactions: list[Entry]) -> tuple[str, str]:
-    """Return a trade as JSON, and the mint in it that can be replaced by any other mint."""
+    """Return a trade as JSON, and the address of its mint, which can be replaced in the JSON."""
     new = b58encode(sha256(b"a new mint").digest()).decode()
     for entry in transactions:
         text = json.dumps(entry, separators=(",", ":"))

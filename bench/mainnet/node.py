@@ -1,4 +1,4 @@
-"""A node at the load of mainnet, by JSON-RPC and by gRPC.
+"""Runs a simulated Solana node with the load of mainnet, over JSON-RPC and gRPC.
 
 `node PORT STREAM_PORT DELAY_MS SLOT_MS FINALITY_MS`
 """
@@ -21,7 +21,11 @@ ALPENGLOW_S_MAX: Final = 1.0  # a cluster with slower finality does not use Alpe
 
 
 class Shared:
-    """The transactions that all calm blocks, or all busy blocks, share, as text and compressed."""
+    """The transactions that are the same in all calm blocks, or in all busy blocks.
+
+    text     their JSON, without the opening bracket
+    packed   *text*, compressed
+    """
 
     def __init__(self, transactions: Sequence[Entry]) -> None:
         text = json.dumps(transactions, separators=(",", ":"))
@@ -30,7 +34,7 @@ class Shared:
 
 
 class Node:
-    """Answers JSON-RPC; the common part of all blocks is compressed only once."""
+    """Answers the JSON-RPC requests of ingest; most of each block is compressed only once."""
 
     def __init__(self, chain: Chain) -> None:
         self._chain = chain

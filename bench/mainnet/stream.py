@@ -1,4 +1,4 @@
-"""Streams the chain like a Yellowstone server: blocks with DEX transactions, and slots."""
+"""Streams a simulated chain as a Yellowstone gRPC server does: blocks and statuses of slots."""
 
 import asyncio
 import json
@@ -35,7 +35,10 @@ class Stream:
         self._calm, self._busy = Shared(chain.calm), Shared(chain.busy)
 
     async def subscribe(self, requests: AsyncIterator[Request], _: Context) -> AsyncIterator[bytes]:
-        """Yield the messages of each slot, from the requested or newest slot on, with a delay."""
+        """Yield the blocks and statuses of all slots from the requested one, or the newest, on.
+
+        Each message is sent half of the delay of this node after its time.
+        """
         request = await anext(requests)
         (name,) = request.blocks
         slot = Slot(request.from_slot) if request.HasField("from_slot") else self._chain.head()
@@ -103,7 +106,7 @@ def _varint(value: int) -> bytes:
 
 
 def _infos(transactions: Sequence[Entry]) -> list[geyser_pb2.SubscribeUpdateTransactionInfo]:
-    """Return the messages for those of *transactions* that pass the filter."""
+    """Return the messages for those of *transactions* that name an account ingest subscribes to."""
     touching = (entry for entry in transactions if _touches(entry))
     return [_info(entry, at) for at, entry in enumerate(touching)]
 

@@ -1,4 +1,4 @@
-"""The API of mintscope with one report that never changes.
+"""Runs mintscope's HTTP API with one report that never changes, to measure its responses.
 
 `python -m bench.peers_http.ours PORT FOLDER`
 """
@@ -53,7 +53,7 @@ async def serve(port: int, folder: Path) -> None:
 
 
 async def serve_app(app: HttpApplication, clock: Clock, port: int) -> None:
-    """Serve *app* until killed, as `mintscope api` does."""
+    """Serve *app* on *port* until the process is killed, as `mintscope api` does."""
     server = make_server(
         app,
         clock=clock,

@@ -14,7 +14,7 @@ from typing_extensions import override
 
 
 class Writes(asyncio.Protocol):
-    """Writes *response* after the end of each request head."""
+    """An HTTP server without a parser: writes *response* when a request head ends."""
 
     def __init__(self, response: bytes) -> None:
         self._response = response

@@ -1,4 +1,4 @@
-"""The API of mintscope over a market of one mint; some of its swaps are not folded yet.
+"""Runs mintscope's API with a market of one mint; the newest slots are not final yet.
 
 `python -m bench.peers_http.series PORT FOLDER`
 """

@@ -48,7 +48,7 @@ MANY: Final = 100_000
 
 
 class OneMintLog:
-    """A log in memory, of a mint that has traded every minute."""
+    """A swap log in memory, in which one mint has traded every minute."""
 
     def __init__(self, now_s: int) -> None:
         self._events: list[Event] = [Tracked(1, MINT)]

@@ -1,4 +1,4 @@
-"""Streams in the usual design, with uvicorn and Starlette: a task and a queue for each client.
+"""Server-sent events as usually implemented: uvicorn and Starlette, a task and queue per client.
 
 `python -m bench.peers_http.usual_streams PORT`; it charges nothing, and sends the same number of
 bytes as mintscope, once a second.

@@ -1,4 +1,6 @@
-"""A chain that confirms within about 800 ms, behind a network of 40 ms, and records times.
+"""Runs a devchain that confirms in about 800 ms, with answers delayed by 40 ms, for payments.
+
+It records when each payment arrived and when it was confirmed.
 
 `python -m bench.peers_payments.chain PORT BUYERS`
 """
@@ -37,7 +39,7 @@ class Watched(Methods):
         self._reported: dict[str, float] = {}
 
     def watch(self) -> None:
-        """Record the time for each payment that has become confirmed."""
+        """Record the current time for each sent payment that has become confirmed."""
         for signature in self._sent.keys() - self._confirmed.keys():
             landed = self._vm.landed(signature)
             if landed is not None and self._vm.commitment(landed.block.slot) != "processed":

@@ -23,10 +23,10 @@ async def server(app: ASGIApp, port: int) -> None:
 
 
 class Heart:
-    """ASGI middleware: /stall returns the longest stall of the loop since the last request.
+    """ASGI middleware that adds /stall: the longest stall of the event loop since the last /stall.
 
-    Waits of this thread for a core are not counted if the system reports them (Linux), because
-    other programs of a shared machine cause them.
+    On Linux, a stall does not include waits for a processor core, because other programs of a
+    shared machine cause them.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -55,7 +55,7 @@ class Heart:
 
 
 def _waited_for_core_s() -> float:
-    """Return the seconds for which this thread has waited for a core."""
+    """Return the seconds for which this thread has been ready, but waited for a processor core."""
     try:
         return int(SCHEDSTAT.read_bytes().split()[1]) / 1e9
     except OSError:

@@ -35,7 +35,7 @@ RAISED = ApiConfig(rate_limit_requests=1_000_000)
 
 
 class NoReports:
-    """Reports of no mint, because only credits are sold here."""
+    """Refuses all requests for reports, because only purchases of credits are measured."""
 
     def ready(self, _mint: str) -> ReadReport | None:
         return None

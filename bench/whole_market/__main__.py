@@ -53,7 +53,7 @@ class Place:
 
 @dataclass
 class Process:
-    """A process, or the processes of a server, with measurements at intervals."""
+    """A measured process, or several that count as one, with the values of each measurement."""
 
     name: str
     pids: Callable[[], list[int]]
@@ -171,7 +171,7 @@ def _writing(
 def _watch(
     answers: Iterator[Seen | None], seen: list[Seen], looked: list[Process], how_long_s: float
 ) -> None:
-    """Request reports continuously, and measure the processes at intervals."""
+    """For *how_long_s* seconds, add each report of a new slot to *seen*, and measure *looked*."""
     end_s, look_s = time.monotonic() + how_long_s, 0.0
     while (now_s := time.monotonic()) < end_s:
         if now_s >= look_s:

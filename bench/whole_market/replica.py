@@ -1,4 +1,4 @@
-"""The part of an api process that follows shards: `python -m bench.whole_market.replica`.
+"""Runs the part of an api process that reads shards: `python -m bench.whole_market.replica`.
 
 Its arguments are TIMES and the places of the shards, in order.  It has some mints of each shard in
 memory, and writes a line to the file TIMES for each slot of each shard: the shard, the slot, and

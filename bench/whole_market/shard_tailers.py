@@ -10,7 +10,7 @@ from mintscope.market.shard import shard_of
 
 
 class ShardTailers:
-    """A `market.report.Reports` over one tailer for each shard, in the order of the shards."""
+    """The reports of a market in shards, from one log tailer for each shard."""
 
     def __init__(self, followers: Sequence[LogTailer]) -> None:
         self._followers = followers
@@ -30,7 +30,7 @@ class ShardTailers:
         return await self._of(mint).read(mint, kind)
 
     def ready(self, mint: str) -> ReadReport | None:
-        """Return the plain report of *mint*; None if it is not in memory."""
+        """Return the report of *mint* without options; None if the mint is not in memory."""
         return self._of(Mint(mint)).ready(mint)
 
     def age_ms(self) -> int | None:

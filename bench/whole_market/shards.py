@@ -34,7 +34,7 @@ LATE_MS_MAX: Final = 2_000
 
 @contextmanager
 def _process(module: str, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
-    """Run *module* of `bench.whole_market` until the block ends; yield its process."""
+    """Run *module* of `bench.whole_market` until the block ends; yield the process."""
     run = [sys.executable, "-m", f"bench.whole_market.{module}", *arguments]
     with subprocess.Popen(run, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -121,7 +121,7 @@ def _slots_done(folder: Path, begin_s: float, end_s: float) -> int:
 
 
 def _late(folder: Path, begin_s: float, end_s: float) -> Iterator[Figure]:
-    """Yield figures of the delay of slots; the last shard decides the delay of a slot."""
+    """Yield the delays from the due time of slots until both shards have stored or shown them."""
     due: dict[tuple[int, int], float] = {}
     committed: dict[int, list[float]] = defaultdict(list)
     for number in range(1, SHARDS + 1):

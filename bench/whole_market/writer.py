@@ -46,7 +46,7 @@ LISTED: Final = Batch("mint", {"address": "text", "since_slot": "bigint", "is_li
 
 
 def opened(where: str) -> AbstractAsyncContextManager[Market]:
-    """Open the market at *where*."""
+    """Return a context manager that opens a market: "sqlite:FOLDER", or a PostgreSQL URL."""
     kind, _, folder = where.partition(":")
     engine = SqliteEngine(Path(folder)) if kind == "sqlite" else PostgresEngine(where)
     return engine.open_market()
@@ -65,7 +65,7 @@ def follow(where: str, mints: Sequence[Mint]) -> None:
 
 
 def swaps_of_a_slot(slot_s: float, rate: int = SWAPS_A_SECOND) -> int:
-    """Return the number of swaps in a slot of *slot_s* seconds, for a constant rate per second."""
+    """Return the number of swaps in a slot of *slot_s* seconds, at *rate* swaps per second."""
     return round(rate * slot_s)
 
 

@@ -59,7 +59,7 @@ BLOCKS, BY_PROGRAM = seeds()
 
 
 def decode(text: bytes) -> None:
-    """Decode *text*, a transaction in the JSON of a node; no content may raise an exception."""
+    """Decode a block with the transaction *text*, JSON; no content may raise an exception."""
     decode_block(JsonTransactions([msgspec.Raw(text)]))
 
 
@@ -112,11 +112,11 @@ def answering(body: bytes) -> httpx.MockTransport:
 
 
 async def _silent(_: float) -> None:
-    """Return at once, in place of a wait."""
+    """Return at once, instead of sleeping."""
 
 
 def rpc(body: bytes) -> None:
-    """Send each kind of request that ingest sends to a node that answers with *body*."""
+    """Send the requests of ingest to a node that answers *body*; they may raise only RpcFailure."""
 
     async def ask() -> None:
         node = Rpc(ENDPOINT, clock=SystemClock(), transport=answering(body), sleep=_silent)

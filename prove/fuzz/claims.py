@@ -1,4 +1,4 @@
-"""Targets for data that strangers send: wallets, ids of purchases, URLs of webhooks, budgets."""
+"""Fuzz targets for data from strangers: wallets, ids of purchases, webhook URLs and budgets."""
 
 import json
 from contextlib import suppress
@@ -23,7 +23,7 @@ SELLER: Final = SimpleNamespace(origin="https://shop.example")
 
 
 def claim(text: bytes) -> None:
-    """Read the id of a purchase whose credits a wallet claims."""
+    """Parse *text* as the JSON body with which a wallet claims the credits of a purchase."""
     try:
         given = json.loads(text)
     except (ValueError, RecursionError):

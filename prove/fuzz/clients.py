@@ -1,4 +1,4 @@
-"""Targets for input from clients and operators: paths, forms, headers and tables."""
+"""Fuzz targets for input from clients and operators: paths, forms, headers and tables."""
 
 import json
 import sys
@@ -74,7 +74,7 @@ def path(text: bytes) -> None:
 
 
 def base58_text(text: bytes) -> None:
-    """Decode base58 text, and compare the bytes with the result of integer arithmetic."""
+    """Decode *text* from base58, and compare the bytes with the result of integer arithmetic."""
     try:
         decoded = base58.decode(text.decode("latin-1"))
     except Unreadable:
@@ -91,7 +91,7 @@ TABLE: Final = [b"time,open,high,low,close\n1,2,3,1,2\n60,2,3,1,2.5\n", b"a;b\n1
 
 
 def table(text: bytes) -> None:
-    """Read a CSV file of candles, cell by cell."""
+    """Read *text* as a CSV file of candles; its cells may raise only BadTable."""
     file = FOLDER / "table.csv"
     file.write_bytes(text)
     for row in rows(file, ["time", "close"]):
@@ -111,20 +111,20 @@ SIGNUP: Final = {
 
 
 def signup(text: bytes) -> None:
-    """Read the fields of an application."""
+    """Parse *text* as the JSON body of an application for an API key."""
     fields = json.loads(text)
     if isinstance(fields, dict):
         parse_signup(fields)
 
 
 def forwarded(text: bytes) -> None:
-    """Find the IP address of a client behind proxies, with *text* as its X-Forwarded-For header."""
+    """Find the address of a client behind proxies that send *text* as X-Forwarded-For."""
     scope = {"client": ("127.0.0.1", 1), "headers": [(b"x-forwarded-for", text)]}
     assert ClientAddresses(["127.0.0.0/8", "::1/128"]).key(scope)
 
 
 def demand(text: bytes) -> None:
-    """Read the payment demand of a seller, and sign a payment if the wallet allows the demand."""
+    """Read *text* as the payment demand of a seller; sign a payment if the wallet allows that."""
     limit = SpendLimit(atoms_per_payment=30_000, atoms_in_all=30_000)
     wallet = PayerWallet(keypair=PAYER, pin=PIN, limit=limit)
     required, offer = wallet.choose(b64encode(text).decode())
@@ -158,7 +158,7 @@ CURSORS: Final = [
 
 
 def passkey(text: bytes) -> None:
-    """Read the answers of a browser for a new passkey, and for a proof by a passkey."""
+    """Read *text* as the answers of a browser that registers a passkey, or signs in with one."""
     verifier = passkeys_at(["https://mintscope.example"], "mintscope")
     assert verifier is not None
     with suppress(PasskeyRefused):

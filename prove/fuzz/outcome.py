@@ -1,4 +1,4 @@
-"""The outcome of fuzzing a target."""
+"""Stores the outcome of fuzzing each target in build/."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Targets for payments of buyers."""
+"""Fuzz targets for payments: their headers and transactions."""
 
 import sys
 from base64 import b64encode
@@ -47,7 +47,7 @@ HEADERS: Final = [
 
 
 def header(text: bytes) -> None:
-    """Read *text* as a payment header, and as the decoded content of a payment header."""
+    """Decode *text* as a payment header, and again as the content that such a header encodes."""
     decode_payment(text.decode("latin-1"))
     transaction(decode_payment(b64encode(text).decode()).transaction)
 

@@ -27,7 +27,7 @@ READING: Final = {"price": {"price": "150", "expo": -2, "publish_time": NOW // 1
 
 
 def _vault(amount: int) -> dict[str, object]:
-    """Return the answer to getAccountInfo for a token account with *amount* of SOL."""
+    """Return the answer to getAccountInfo for an account with *amount* lamports of wrapped SOL."""
     data = bytes(Pubkey.from_string(WSOL)) + bytes(32) + amount.to_bytes(8, "little")
     text = b64encode(data.ljust(TOKEN_ACCOUNT_BYTES, b"\0")).decode()
     value = {"owner": TOKEN_PROGRAM, "lamports": 9, "data": [text, "base64"]}
@@ -35,7 +35,7 @@ def _vault(amount: int) -> dict[str, object]:
 
 
 def reserves(body: bytes) -> None:
-    """Read the vaults of a pool from a node that answers with *body*."""
+    """Read the vaults of a pool, for the price of SOL, from a node that answers with *body*."""
     BODY[:] = body
     LOOP.run_until_complete(RESERVES.read())
 

@@ -1,4 +1,4 @@
-"""Targets for parts of requests other than the path: queries, bodies, arguments, proofs."""
+"""Fuzz targets for parts of requests: queries, bodies, arguments, links and signatures."""
 
 import json
 from contextlib import suppress
@@ -85,7 +85,7 @@ def json_body(text: bytes) -> None:
 
 
 def query(text: bytes) -> None:
-    """Read *text* as the query of each list and report."""
+    """Parse *text* as the query of each list and report; an accepted value must be storable."""
     for shape in QUERIES:
         with suppress(BadRequest):
             read = read_query(_request(text), shape)
@@ -126,13 +126,13 @@ def arguments(text: bytes) -> None:
 
 
 def link(text: bytes) -> None:
-    """Read the last part of a link in an e-mail."""
+    """Parse *text*, the secret part of a link in an e-mail; a wrong link must only be refused."""
     found = parse_link(text.decode("latin-1"))
     assert found is None or found[0] < INTEGERS
 
 
 def proof(text: bytes) -> None:
-    """Read *text* as a text signed by a wallet, and as a signature; no proof may be valid."""
+    """Check *text* as a sign-in text of a wallet, and as its signature; both must be refused."""
     for changed, signature in ((text.decode("latin-1"), bytes(64)), (WRITTEN, text)):
         for wallet in (KEY, text.decode("latin-1")):
             flaw = find_text_flaw(

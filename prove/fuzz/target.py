@@ -1,4 +1,4 @@
-"""A target of fuzzing."""
+"""A parser or another function that is fuzzed, with its inputs and the check of its results."""
 
 import asyncio
 import tempfile
@@ -18,7 +18,7 @@ NOW: Final = UnixMs(1_700_000_000_000)
 
 @dataclass(frozen=True)
 class Target:
-    """A function that must raise no exception except *refusals*, whatever its input is."""
+    """A function to fuzz; for any input, it may raise only the exceptions *refusals*."""
 
     inputs: Inputs
     examine: Callable[[bytes], object]

@@ -59,7 +59,10 @@ def main() -> int:
 
 
 def _run(client: OtherClient, folder: Path, service: DocumentedService, token: str) -> str:
-    """Run *client*; return its output, including stderr."""
+    """Run the example program of *client* with a new wallet that has 10 USDC; return its output.
+
+    The output includes stderr.
+    """
     buyer = GENESIS.key(client.name + client.version)  # a new wallet, without credits
     service.mintscope(f"faucet {buyer.pubkey()} --url {service.rpc_url} --usdc 10")
     environment = dict(os.environ) | {  # noqa: TID251 - with it comes the registry of the machine
@@ -109,12 +112,12 @@ def _said_by_own(
 
 
 def _pythons() -> list[Path]:
-    """Return the folders of the Pythons of pyenv, because uv does not find them."""
+    """Return the folders of the Python versions that pyenv installed; uv does not find them."""
     return sorted(Path.home().glob(".pyenv/versions/*/bin"))
 
 
 def _webhook() -> str:
-    """Return a webhook that is signed now: its secret, headers and body, as JSON."""
+    """Return a test webhook, signed at the current time: its secret, headers and body, as JSON."""
     secret, body = secrets.token_bytes(32), '{"type": "signal.test", "data": {}}'
     headers = signed(FiringId(7), SystemClock().now(), body.encode(), [secret])
     return json.dumps({"secret": secret_text(secret), "headers": headers, "body": body})

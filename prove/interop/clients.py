@@ -196,7 +196,7 @@ ORIGIN: Final = "ORIGIN"  # replaced by the address of the service
 
 @dataclass(frozen=True, kw_only=True)
 class OtherClient:
-    """A client by other authors, or a client of this checkout.
+    """A client by other authors, or a client of this checkout, with an example program.
 
     packages   packages of npm, or a URL below ORIGIN; empty: the program is a Python program
                that uses the packages of this checkout

@@ -1,4 +1,4 @@
-"""Programs that use clients that pay: older and newer clients of x402, and clients of MPP."""
+"""Example programs of other clients that pay: versions of x402 clients, and clients of MPP."""
 
 from typing import Final
 

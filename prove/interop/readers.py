@@ -1,4 +1,4 @@
-"""Programs that use clients that read: of MCP, OpenAPI generators, streams and webhooks."""
+"""Example programs of other clients that only read: MCP, OpenAPI, streams and webhooks."""
 
 from typing import Final
 

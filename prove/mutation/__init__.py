@@ -1,1 +1,1 @@
-"""Mutation testing by mutmut: one change of the code at a time, after which a test must fail."""
+"""Mutation testing with mutmut: it changes one expression at a time, and a test must fail."""

@@ -1,4 +1,4 @@
-"""`make mutation`: mutmut makes one change of the code at a time, after which a test must fail.
+"""`make mutation`: checks that a test fails after any change of one expression of the code.
 
 `make mutation ARGS=kit/limits.py` takes modules or folders below src/mintscope; the default is all
 modules in `plan`.  survivors.toml names the mutants that are allowed to survive, with the reason.
@@ -61,7 +61,12 @@ def _modules(path: str) -> Iterator[str]:
 
 
 def _score(module: str, mutants: list[Mutant], justified: dict[str, str]) -> Score:
-    """Return the score of *module*; print its survivors, and unused keys of *justified*."""
+    """Return the numbers of caught and of surviving mutants of *module*; print the survivors.
+
+    Also print each reason in *justified* that no survivor has.
+
+    justified   the reasons for which mutants may survive, by name of the mutant
+    """
     survivors = []
     used = set()
     for mutant in (each for each in mutants if not each.killed):

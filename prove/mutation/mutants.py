@@ -90,7 +90,7 @@ def _difference(before: Any, after: Any) -> tuple[Any, Any]:
 
 
 def _is_the_rest_alike(before: Any, after: Any) -> bool:
-    """Return whether two nodes of one type have equally many children, and equal plain values."""
+    """Return whether two syntax nodes of one type differ at most inside their child nodes."""
     return all(
         len(old) == len(new)
         if isinstance(old, list) and isinstance(new, list)

@@ -70,5 +70,5 @@ TESTS: Final[dict[str, tuple[str, ...]]] = {
 
 
 def tests_of(module: str) -> tuple[str, ...]:
-    """Return the tests of *module*, a path below src/mintscope."""
+    """Return the paths of the tests that a mutation of *module*, below src/mintscope, must fail."""
     return next(tests for start, tests in TESTS.items() if module.startswith(start))

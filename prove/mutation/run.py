@@ -1,4 +1,7 @@
-"""Runs mutmut on some modules, in a folder of build/ with links to the files of this repository."""
+"""Runs the mutation tester mutmut on modules of the service, in a folder of build/.
+
+The folder links to the files of this repository.
+"""
 
 import hashlib
 import os

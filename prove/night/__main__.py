@@ -23,7 +23,7 @@ KINDS: Final = ("sqlite", "stream", "postgres", "quiet")
 
 
 def main() -> int:
-    """Try every chosen row, and print the table; return 1 if a row misses its goal."""
+    """Cause each chosen fault; print a table of what named it. Return 1 if one was not named."""
     rows, waits_for_alerts = _arguments()
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # a row at once
     print(_line("fault", "/readyz", "log", "alert", "status", "doctor", "named in 60 s"))

@@ -1,4 +1,4 @@
-"""Proxies: one at the public address of a service, with TLS, and one that can become silent."""
+"""Two proxies: a TLS proxy at the public address of the service, and one that can fall silent."""
 
 import asyncio
 import ssl
@@ -21,7 +21,10 @@ PAUSE_S: Final = 0.2
 
 
 def certificate(path: Path, days: float) -> Path:
-    """Write a certificate of localhost, valid for *days* days, and its key; return *path*."""
+    """Write a certificate for localhost and its private key to *path*; return *path*.
+
+    The certificate is valid for *days* more days.
+    """
     key = ec.generate_private_key(ec.SECP256R1())
     now = datetime.fromtimestamp(SystemClock().now() / 1000, UTC)
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, path.stem)])
@@ -48,8 +51,9 @@ def certificate(path: Path, days: float) -> Path:
 
 
 class Proxy:
-    """Passes bytes from *port* to *behind*, and back; with *pem* it terminates TLS.
+    """A TCP proxy that listens on *port* and passes all bytes to the port *behind*, and back.
 
+    pem         the certificate and key with which it terminates TLS; None: it does not
     is_silent   whether the proxy forwards nothing, although connections stay open
     """
 
@@ -63,7 +67,7 @@ class Proxy:
             self.show(pem)
 
     def show(self, pem: Path) -> None:
-        """Present the certificate of *pem* to new connections."""
+        """From now on, present the TLS certificate in the file *pem* to new connections."""
         assert self._context is not None
         self._context.load_cert_chain(pem)
 

@@ -1,4 +1,4 @@
-"""Faults of parts other than the node: memory, a long reader, webhooks, a silent stream."""
+"""Faults for prove.night: low memory, a long read of the market, failing webhooks and others."""
 
 import mmap
 import secrets
@@ -31,7 +31,7 @@ CLOSED_PORT: Final = 65_535  # a port on which nothing listens
 
 @contextmanager
 def memory_short(installation: Installation) -> Iterator[None]:
-    """Allocate so much memory that the free memory is below the limit of the memory check."""
+    """While the block runs, hold so much memory that the service's check of free memory fails."""
     free = memory_free_share()
     assert free is not None
     share = free - installation.memory_share_min + MARGIN
@@ -58,11 +58,10 @@ def _memory_bytes() -> int:
 
 @contextmanager
 def log_is_read(installation: Installation) -> Iterator[None]:
-    """Keep a transaction open that reads the market, so that its write-ahead log only grows.
+    """While the block runs, keep a transaction open that reads the market file.
 
-    The transaction begins when the log has its usual length, or after USUAL_S seconds: after a
-    restart of ingest, the log is short, and the few swaps of this market need a minute to lengthen
-    it.
+    SQLite can then not reset the write-ahead log of the file, which only grows. The transaction
+    begins when the log has LOG_BYTES, its usual length, or after USUAL_S seconds.
     """
     path = installation.folder / "data" / MARKET_FILE
     until_s = time.monotonic() + USUAL_S
@@ -76,7 +75,7 @@ def log_is_read(installation: Installation) -> Iterator[None]:
 
 @contextmanager
 def receivers_down(installation: Installation) -> Iterator[None]:
-    """Send the webhooks of RULES alert rules to an address at which nothing listens."""
+    """While the block runs, alert rules send webhooks to an address at which nothing listens."""
     with httpx.Client(base_url=installation.url, timeout=20) as client:
         client.headers["Authorization"] = f"Bearer {_api_key(installation, client)}"
         asked = {

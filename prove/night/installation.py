@@ -67,11 +67,11 @@ class Installation:
 
     @property
     def log(self) -> Path:
-        """Return the path of the log of `serve` and its children."""
+        """Return the path of the log of `mintscope serve` and of the processes that it starts."""
         return self.folder / "serve.log"
 
     def child(self, name: str) -> int:
-        """Return the id of the process that `serve` runs for *name*; 0 if it does not run."""
+        """Return the id of the child process *name* of `mintscope serve`; 0 if it does not run."""
         pid = self.serve.pid
         for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
             try:
@@ -83,7 +83,7 @@ class Installation:
         return 0
 
     def get(self, path: str) -> httpx.Response:
-        """Request *path* from the api, not through the proxy.  Raises httpx.HTTPError."""
+        """Send a GET request for *path* to the api process directly.  Raises httpx.HTTPError."""
         return httpx.get(f"{self.url}{path}", timeout=5)
 
     def failing(self) -> dict[str, str]:
@@ -98,7 +98,7 @@ class Installation:
         return {name: said for name, said in checks.items() if said != "ok"}
 
     def alerts(self) -> set[str]:
-        """Return the names of the alerts that fire; none if Prometheus does not answer."""
+        """Return the names of the firing Prometheus alerts; none if Prometheus does not answer."""
         try:
             answer = httpx.get(f"{self.prometheus_url}/api/v1/alerts", timeout=5).json()
         except (httpx.HTTPError, ValueError):
@@ -154,7 +154,10 @@ class Installation:
 
 @contextmanager
 def installation(kind: str) -> Iterator[Installation]:
-    """Run an installation of *kind* until the block ends.  Raises NotReady."""
+    """Run a whole service with Prometheus until the block ends.  Raises NotReady.
+
+    kind   the kind of service, such as one that reads a gRPC stream
+    """
     with ExitStack() as stack:
         made = tempfile.TemporaryDirectory(prefix=f"night-{kind}-", ignore_cleanup_errors=True)
         folder = Path(stack.enter_context(made))
@@ -262,14 +265,17 @@ def _settings(  # noqa: PLR0913, PLR0917 - one argument for each part
 
 
 def _certificates(pem: Path) -> str:
-    """Return the certificate in *pem*, without the key."""
+    """Return the certificates in the PEM file *pem*, without the private key in front of them."""
     text = pem.read_text()
     return text[text.index("-----BEGIN CERTIFICATE") :]
 
 
 @contextmanager
 def _prometheus(folder: Path, metrics: Mapping[str, int]) -> Iterator[str]:
-    """Run Prometheus with the rules of deploy/ unchanged; yield its URL."""
+    """Run Prometheus with the alert rules of deploy/ until the block ends; yield its URL.
+
+    metrics   the port of each process to read metrics from, by name
+    """
     program = shutil.which("prometheus")
     if program is None:
         raise NotReady("expected prometheus on the path: apt-get install prometheus")

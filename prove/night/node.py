@@ -1,4 +1,4 @@
-"""A node in front of the node of the devchain, with one fault at a time."""
+"""A proxy in front of the devchain's node that adds one fault of a node at a time."""
 
 import json
 import threading
@@ -88,7 +88,7 @@ def stands_still() -> Fault:
 
 
 def behind() -> Fault:
-    """Return the fault of a node that is BEHIND_SLOTS slots behind the chain."""
+    """Return the fault of a node whose newest slot is BEHIND_SLOTS slots behind the chain."""
 
     def fault(call: Call, ask: Ask) -> Reply:
         return _until(_newest(ask) - BEHIND_SLOTS, call, ask)
@@ -152,7 +152,7 @@ def pruned(call: Call, ask: Ask) -> Reply:
 
 
 def skips_some(call: Call, ask: Ask) -> Reply:
-    """Report one of EVERY_SLOTS slots as skipped, although it has a block."""
+    """Answer that one of EVERY_SLOTS slots was skipped, although it has a block."""
     if call["method"] != "getBlock" or call["params"][0] % EVERY_SLOTS:
         return in_json(ask(call))
     error = {"code": -32007, "message": f"Slot {call['params'][0]} was skipped"}
@@ -202,7 +202,7 @@ def clock(seconds: int) -> Fault:
 
 
 def _put_back(data: list[str], seconds: int) -> None:
-    """Set the time in *data* back by *seconds*; it is an i64 at byte 32 of the sysvar Clock."""
+    """Subtract *seconds* from the time in *data*, the content of the sysvar Clock."""
     raw = bytearray(b64decode(data[0]))
     time = int.from_bytes(raw[32:40], "little", signed=True) - seconds
     raw[32:40] = time.to_bytes(8, "little", signed=True)
@@ -228,7 +228,7 @@ def without(address: str) -> Fault:
 
 
 def empty_wallet(wallet: str) -> Fault:
-    """Return the fault of a chain on which *wallet* has no SOL."""
+    """Return the fault of a node that reports a balance of 0 lamports for *wallet*."""
 
     def fault(call: Call, ask: Ask) -> Reply:
         answer = ask(call)
@@ -241,7 +241,10 @@ def empty_wallet(wallet: str) -> Fault:
 
 @contextmanager
 def faulty_node(behind_url: str) -> Iterator[FaultyNode]:
-    """Run a FaultyNode in front of *behind_url*, on a free port and threads of this process."""
+    """Run a node with faults in front of *behind_url* until the block ends.
+
+    It listens on a free port, in threads of this process.
+    """
     node = FaultyNode(behind_url)
 
     class Handler(BaseHTTPRequestHandler):
@@ -263,7 +266,7 @@ def faulty_node(behind_url: str) -> Iterator[FaultyNode]:
 
         @override
         def log_message(self, format: str, *args: object) -> None:
-            """Log nothing."""
+            """Write no log line for a request."""
 
     with _serving(Handler) as url:
         node.url = url
@@ -308,7 +311,7 @@ def price_feed() -> Iterator[Feed]:
 
         @override
         def log_message(self, format: str, *args: object) -> None:
-            """Log nothing."""
+            """Write no log line for a request."""
 
     with _serving(Handler) as url:
         feed.url = url

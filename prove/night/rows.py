@@ -46,7 +46,7 @@ class Row:
 
 
 def of_node(make: Callable[[], faults.Fault]) -> Breaking:
-    """Return a function whose context manager gives the node the fault that *make* returns."""
+    """Return a function that gives the node the fault of *make* while its context manager runs."""
 
     @contextmanager
     def broken(installation: Installation) -> Iterator[None]:
@@ -61,7 +61,7 @@ def of_node(make: Callable[[], faults.Fault]) -> Breaking:
 
 @contextmanager
 def no_price(installation: Installation) -> Iterator[None]:
-    """Make the price feed of the payment token answer with 503."""
+    """While the block runs, the price feed of the payment token answers with status 503."""
     installation.feed.works = False
     try:
         yield
@@ -70,7 +70,7 @@ def no_price(installation: Installation) -> Iterator[None]:
 
 
 def shows(name: str) -> Breaking:
-    """Return a function whose context manager makes the proxy present the certificate *name*."""
+    """Return a fault in which the service's public address has the TLS certificate *name*."""
 
     @contextmanager
     def broken(installation: Installation) -> Iterator[None]:
@@ -85,7 +85,7 @@ def shows(name: str) -> Breaking:
 
 @contextmanager
 def disk_fills_up(installation: Installation) -> Iterator[None]:
-    """Keep the disk so full that its free space stays below the limit of the disk check."""
+    """While the block runs, keep the disk so full that the service's check of free space fails."""
     most = int(installation.environment[DISK_LIMIT]) - BELOW_MIB * MIB
     path = installation.folder / "filler"
     healed = threading.Event()
@@ -112,7 +112,7 @@ def disk_fills_up(installation: Installation) -> Iterator[None]:
 
 @contextmanager
 def disk_full(installation: Installation) -> Iterator[None]:
-    """Make all writes of ingest and api to files fail."""
+    """While the block runs, make all writes of the processes ingest and api to files fail."""
     pids = [installation.child("ingest"), installation.child("api")]
     before = resource.prlimit(pids[0], resource.RLIMIT_FSIZE)
     for pid in pids:

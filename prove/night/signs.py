@@ -1,4 +1,4 @@
-"""The signs of a fault in the log, alerts, status and doctor, each with its time in seconds."""
+"""Records when and how an installation reports a fault: in its log, alerts, status and doctor."""
 
 import json
 import re
@@ -51,12 +51,12 @@ class Signs:
             self.said[where] = words
 
     def within(self, seconds: float) -> list[str]:
-        """Return the places that named the fault within *seconds*."""
+        """Return the places (log, alerts, status, doctor) that named the fault in *seconds*."""
         return [where for where, at_s in self.named_s.items() if at_s <= seconds]
 
 
 class Observer:
-    """Observes the signs of an installation during a fault, except signs from before the fault."""
+    """Records the signs by which an installation reports a fault, except those from before it."""
 
     def __init__(self, installation: Installation, naming: Naming) -> None:
         self._installation = installation
@@ -71,8 +71,7 @@ class Observer:
     def _alerts_that_stay(self) -> set[str]:
         """Wait until the alerts of an earlier, equal fault have resolved; return the firing alerts.
 
-        An alert resolves a few reads of metrics after the end of its fault.  The wait takes at most
-        RESOLVED_S seconds.
+        The wait takes at most RESOLVED_S seconds: an alert resolves some time after its fault.
         """
         until_s = time.monotonic() + RESOLVED_S
         while True:
@@ -83,9 +82,9 @@ class Observer:
             time.sleep(LOOK_S)
 
     def observe(self, enough_s: float, most_s: float) -> None:
-        """Observe until all places have named the fault, or *enough_s* seconds have passed.
+        """Look for signs of the fault until all expected places name it, at most for *enough_s*.
 
-        If only the alert is missing, wait for it up to *most_s* seconds.
+        If only the alert is missing then, continue to look for it; end after *most_s* seconds.
         """
         wanted = {name for name, words in vars_of(self._naming) if words is not None}
         start_s = self._start_s = time.monotonic()
@@ -163,7 +162,7 @@ class Observer:
 
 
 def vars_of(naming: Naming) -> list[tuple[str, str | None]]:
-    """Return the name of each place of *naming*, with its expected sign; None: no sign there."""
+    """Return ("log", *naming.log*), and the same for alerts, status and doctor."""
     places = ("log", "alerts", "status", "doctor")
     return [(place, getattr(naming, place)) for place in places]
 

@@ -1,4 +1,4 @@
-"""The error of a rule on a market: its price compared with the price of the honest pools."""
+"""Compares the price by a rule with the price of the honest pools in a simulated market."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple

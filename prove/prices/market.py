@@ -1,4 +1,4 @@
-"""Simulated pools and traders: the markets on which rules are tried."""
+"""Simulated pools and traders, to try rules that decide which swaps set a price."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -15,9 +15,9 @@ UNNAMED: Final = "unnamed"  # the prefix of the names of pools without an addres
 
 
 class Trade(NamedTuple):
-    """A swap with the data that rules see, and *is_attack*, which only the simulation knows.
+    """A swap in the simulated market, with the data from which a rule judges it.
 
-    is_attack   whether an attacker made the swap
+    is_attack   whether an attacker made the swap; rules do not see this
     """
 
     offer: Offer
@@ -55,7 +55,10 @@ class Pool:
         return paid / tokens
 
     def move_to(self, spot: float) -> float:
-        """Return the dollars that move the price to *spot* without a fee; negative: by a sale."""
+        """Return the dollars of a purchase, without fee, that moves the price to *spot*.
+
+        A negative result is a sale.
+        """
         root = sqrt(spot * self.quote * self.base)
         return root - self.quote
 

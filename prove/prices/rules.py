@@ -1,4 +1,4 @@
-"""The compared rules, which decide for each swap whether it sets the price."""
+"""Rules that decide for each swap whether it sets the price, to compare mintscope's with others."""
 
 from abc import ABC, abstractmethod
 from collections import deque
@@ -15,14 +15,14 @@ FRACTION: Final = 1 / 8
 
 
 class Rule(Protocol):
-    """A rule, with its state for one mint."""
+    """A rule that decides which swaps set the price of one mint, with its state."""
 
     def sets_price(self, offer: Offer) -> bool:
         """Return whether *offer*, the next swap, sets the price."""
 
 
 class FirstVolume:
-    """The rule of decision 18: the pool with the most volume in the first ten minutes decides.
+    """The rule of decision 18: only the pool with the most volume in ten minutes sets the price.
 
     It is implemented from the text of the decision, because its first code was removed.
     """
@@ -111,7 +111,10 @@ class Weighed(ABC):
 
 
 class ByVolume(Weighed):
-    """The median of pools, weighed by volume in ten minutes, at most a tenth of it per signer."""
+    """A rule: a pool must be near the median of pools, weighed by their volume of ten minutes.
+
+    One signer counts for at most a tenth of that volume.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -125,7 +128,7 @@ class ByVolume(Weighed):
 
     @override
     def weight(self, pool: str, time: int) -> float:
-        """Return the volume of the pool in ten minutes, with a cap for each signer."""
+        """Return the volume of *pool* in ten minutes, in which each signer has at most a tenth."""
         kept = self._recent[pool]
         while kept and time - kept[0].time > 600:
             kept.popleft()
@@ -137,7 +140,7 @@ class ByVolume(Weighed):
 
 
 class ByDepth(Weighed):
-    """The median of pools, or the deepest pool; the weight of a pool is its newest depth."""
+    """A rule: a pool must be near the median of pools, weighed by their newest depths."""
 
     @override
     def weight(self, pool: str, time: int) -> float:
@@ -147,9 +150,9 @@ class ByDepth(Weighed):
 
 
 class ByStanding:
-    """The rule of decision 60, with the code of the service.
+    """The rule by which mintscope chooses the swaps that set a price: decision 60.
 
-    curves   by pool, the curve that the pool replaces
+    curves   by pool, the address of the bonding curve that the pool replaces
     """
 
     def __init__(self, curves: Mapping[str, str] | None = None) -> None:

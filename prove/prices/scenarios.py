@@ -43,7 +43,10 @@ class Scenario(NamedTuple):
 
 
 def leaves_curve(seed: int, *, moves: float, in_s: float = 20.0, curve_s: int = 1_200) -> Scenario:
-    """Return a token that leaves its curve; its price then changes by *moves* times in *in_s* s."""
+    """Return trades of a token that leaves its bonding curve after *curve_s* seconds.
+
+    In the next *in_s* seconds, its price changes by the factor *moves*.
+    """
     random = Random(seed)
     curve = Pool("curve", CURVE_SOL * SOL_USD, CURVE_SOL * SOL_USD, fee=0.0125)
     on_curve = list(crowd(random, [curve], end=curve_s, every_s=1.0, size=0.005))
@@ -87,12 +90,15 @@ def many_pools(seed: int) -> Scenario:
 
 
 def is_deep(one: Trade) -> bool:
-    """Return whether *one* was made in the deepest pool of `many_pools`."""
+    """Return whether *one* is a trade in the pool named "deep"."""
     return one.offer.pool == "deep"
 
 
 def launches() -> Iterator[tuple[str, Scenario]]:
-    """Yield each mint with its real trades, after generated trades on curves of several lengths."""
+    """Yield the mint and trades of each recorded launch, after generated trades.
+
+    It is yielded once for each duration of these generated trades in CURVES_S.
+    """
     for launch in read_launches():
         for curve_s in CURVES_S:
             yield launch["mint"], real_launch(launch, curve_s)
@@ -107,7 +113,7 @@ def read_launches(path: Path = LAUNCHES / "launch_trades.jsonl.gz") -> list[dict
 
 
 def real_launch(launch: dict[str, Any], curve_s: int) -> Scenario:
-    """Return the real trades of *launch*, after *curve_s* seconds of generated trades."""
+    """Return *curve_s* seconds of generated trades, and then the real trades of *launch*."""
     swaps = [one for one in launch["swaps"] if one["sol"] >= 0.001 and one["tokens"] > 0]
     middle = median(one["sol"] / one["tokens"] for one in swaps)
     swaps = [one for one in swaps if 1 / 30 < one["sol"] / one["tokens"] / middle < 30]
@@ -175,7 +181,7 @@ def washed(seed: int) -> Scenario:
 
 
 def turned_over(seed: int) -> Scenario:
-    """Return trades of 6e8 USD each, in a fake quote, which move a pool of 10 USD by 7 %."""
+    """Return trades in a worthless quote: swaps of 6e8 USD in a pool of 10 USD."""
     honest, _ = _honest(seed, 1_800)
     own = [_own(900.0 + n, 3.0, 6e8, 10.0, signer=f"own-{n % 3}") for n in range(600)]
     moved = [_own(1_500.0 + n, 3.2, 6e8, 10.0) for n in range(3)]
@@ -183,21 +189,27 @@ def turned_over(seed: int) -> Scenario:
 
 
 def junk(seed: int) -> Scenario:
-    """Return trades in 500 pools of ten dollars at three times the price, one after the other."""
+    """Return trades at three times the honest price in 500 pools of ten dollars, one in each."""
     honest, _ = _honest(seed, 1_800)
     own = [_own(700 + 2 * n, 3.0, 1.0, 10.0, pool=f"junk-{n}") for n in range(500)]
     return Scenario(in_order(honest, own), 700)
 
 
 def for_a_second(seed: int) -> Scenario:
-    """Return four trades at +50 % in a pool that has a million dollars for only one second."""
+    """Return trades at 1.5 times the honest price in a pool that has a million dollars.
+
+    There are four trades, all in the same second; before and after it, the pool is not traded.
+    """
     honest, _ = _honest(seed, 1_800)
     own = [_own(900.0 + n / 4, 1.5, 1_000.0, 1e6, signer=f"own-{n}") for n in range(4)]
     return Scenario(in_order(honest, own), 900)
 
 
 def for_a_second_in_many(seed: int) -> Scenario:
-    """Return trades at +50 %: a million dollars go through ten pools twice in one second."""
+    """Return trades at 1.5 times the honest price, in ten pools that share a million dollars.
+
+    The money moves through all pools twice in one second, and makes a trade in each.
+    """
     honest, _ = _honest(seed, 1_800)
     own = [
         _own(900.0 + n / 20, 1.5, 1_000.0, 1e6, pool=f"own-{n % 10}", signer=f"own-{n}")
@@ -207,9 +219,9 @@ def for_a_second_in_many(seed: int) -> Scenario:
 
 
 def over_a_window(seed: int) -> Scenario:
-    """Return trades in a pool that has ten dollars for 11 minutes, and then a million for a second.
+    """Return trades in a pool with ten dollars for 11 minutes, then with a million for one second.
 
-    In that second, one of the half minutes ends for which the rule measures depth.
+    Mintscope measures the depth of pools at the end of each half minute; one ends in that second.
     """
     honest, price = _honest(seed, 1_800)
     end = 1_240 - (START + 1_240) % 30 + 30
@@ -222,10 +234,11 @@ def over_a_window(seed: int) -> Scenario:
 
 
 def out_of_range(seed: int) -> Scenario:
-    """Return trades in a pool of 1.5 times the honest depth, whose liquidity is all out of range.
+    """Return trades at false prices in a pool with much liquidity, none of it near the price.
 
-    Three of four trades of fifty dollars raise the price by a half, up to five times the honest
-    price; after each fourth trade, the price begins at 1.5 times the honest price again.
+    The pool has 1.5 times the depth of the honest pool. Three of four of its trades, of fifty
+    dollars each, raise the price by a half, up to five times the honest price; after each fourth
+    trade, the price begins at 1.5 times the honest price again.
     """
     honest, _ = _honest(seed, 1_800)
     own = [
@@ -244,10 +257,12 @@ def rich(  # noqa: PLR0913 - the parts of an attack
     for_s: int = 120,
     early_s: int = 100,
 ) -> tuple[list[Trade], int]:
-    """Return an attack on a token with 100,000 USD of depth by an attacker who deposits *usd*.
+    """Return an attack on a token that has 100,000 USD of depth, and the second at which it begins.
 
+    usd       the dollars that the attacker deposits in an own pool
     moves     the factor by which the attacker moves the price
-    quiet_s   the seconds without an honest trade before the attack and during it
+    quiet_s   the seconds without an honest trade before the attack and during it; 0: honest trades
+              continue
     every_s   the average seconds between honest trades
     for_s     the seconds that the attack lasts
     early_s   the seconds for which the pool of the attacker has had the honest price before the
@@ -270,12 +285,14 @@ def rich(  # noqa: PLR0913 - the parts of an attack
 
 
 def after_a_fee_that_falls(usd: float, *, quiet_s: int = 0) -> tuple[list[Trade], int]:
-    """Return an attack on a token whose pool began with a fee of 50 % ten minutes earlier.
+    """Return an attack on a token whose honest pool first took a fee of 50 %.
 
-    Until the fee is 1 %, there are few trades, of 20 dollars each: the price including the fee
-    falls by a quarter or more, although the price of the pool does not move.
+    The second value is the second at which the attack begins. The fee falls to 1 % in ten minutes
+    with few trades, of 20 dollars each: the price including the fee falls by a quarter or more,
+    although the price of the pool does not move.
 
-    quiet_s   the seconds without an honest trade before the attack and during it
+    quiet_s   the seconds without an honest trade before the attack and during it; 0: honest trades
+              continue
     """
     random = Random(7)
     pool = Pool("honest", 100_000, 100_000)
@@ -332,9 +349,10 @@ def seen_in_many(  # noqa: PLR0913 - the parts of an attack
     traded: int = 1,
     every_s: float = 2.0,
 ) -> tuple[list[Trade], int]:
-    """Return an attack by *usd* dollars that are shown in *own* pools, most with few trades.
+    """Return an attack whose false price *own* pools show, each with *usd* dollars.
 
-    The *pools* honest pools have 100,000 USD together.  The attacker's pools are 700 s old.
+    The second value is the second at which the attack begins. The *pools* honest pools have
+    100,000 USD together. The attacker's pools are 700 s old.
 
     traded    the number of the attacker's pools with a trade every second; the others have one
               every 20 s
@@ -359,7 +377,10 @@ def seen_in_many(  # noqa: PLR0913 - the parts of an attack
 def by_turns(
     usd: float, *, quiet_s: int = 35, pools: int = 7, every_s: float = 1.0
 ) -> tuple[list[Trade], int]:
-    """Return an attack by *usd* dollars that are moved in turn through *pools* pools.
+    """Return an attack by *usd* dollars, and the second at which it begins.
+
+    The dollars are moved in turn through *pools* pools of the attacker, each of which shows the
+    false price with them.
 
     quiet_s   the seconds without an honest trade before the attack and during it
     every_s   the seconds after which the money is moved to the next pool
@@ -411,7 +432,10 @@ def _later(seed: int, begin: int) -> list[Trade]:
 
 
 def _rush(random: Random, pool: Pool, begin: float, moves: float, in_s: float) -> list[Trade]:
-    """Return trades, two a second, that multiply the price of *pool* by *moves* in *in_s* s."""
+    """Return trades, two a second, that change the price of *pool* by the factor *moves*.
+
+    begin, in_s   the second of the first trade, and the seconds from it until the last
+    """
     count = int(2 * in_s)
     return [
         swap_in(

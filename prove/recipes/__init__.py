@@ -1,4 +1,4 @@
-"""The recipes, by name."""
+"""The claims that `make prove` checks, by name."""
 
 from typing import Final
 

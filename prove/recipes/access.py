@@ -1,4 +1,4 @@
-"""Recipes for limits, clocks and secrets."""
+"""Claims of `make prove` about limits, clocks and secrets, with their tests."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Recipes for costly work that a stranger or an account can make the service do repeatedly."""
+"""Claims of `make prove` about costly work that a stranger or an account can cause repeatedly."""
 
 from typing import Final
 

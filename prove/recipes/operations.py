@@ -1,4 +1,4 @@
-"""Recipes for long use, nodes with wrong answers, and outdated backups."""
+"""Claims of `make prove` about long runs, nodes with wrong answers, and outdated backups."""
 
 from typing import Final
 

@@ -35,7 +35,7 @@ MUTATION: Final = (
 
 
 def main() -> int:
-    """Write the report as Markdown and as HTML, and print both paths."""
+    """Write the report on all proofs as Markdown and HTML, and print both paths; return 0."""
     sections = [_benchmarks(), _recipes(), _fuzzing(), _mutation(), _machine()]
     folder = BUILD / "report"
     folder.mkdir(parents=True, exist_ok=True)

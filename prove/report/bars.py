@@ -11,7 +11,10 @@ WORSE: Final = "#b4532a"
 
 
 def bars(ratios: Sequence[tuple[str, float]]) -> str:
-    """Return a bar for each (label, ratio); it goes from 1 to the right if mintscope is better."""
+    """Return an SVG chart with a bar for each (label, ratio) above 0; "" if there is none.
+
+    The scale is logarithmic. A ratio above 1, a bar to the right, means that mintscope is better.
+    """
     shown = [(label, ratio) for label, ratio in ratios if ratio > 0]
     if not shown:
         return ""

@@ -21,7 +21,7 @@ PACKAGES: Final = (
 
 
 def rows() -> Iterator[tuple[str, str]]:
-    """Yield each (property, value) of the machine."""
+    """Yield the properties of the machine as (name, value), such as its processor and versions."""
     yield "commit", _commit()
     yield "Python", platform.python_version()
     yield "interpreter", interpreter()

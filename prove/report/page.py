@@ -18,7 +18,7 @@ svg text { font: 12px system-ui, sans-serif; fill: #1c2024 }
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
-    """A title, an introduction, a table, and an SVG for the HTML page."""
+    """A section of the HTML page: a title, an introduction, a table and an SVG."""
 
     title: str
     text: str

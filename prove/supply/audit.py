@@ -1,6 +1,6 @@
-"""`make audit`: checks that no locked package has a version that an advisory names.
+"""`make audit`: checks whether a package of a lock file has a known vulnerability.
 
-It also prints the images of a deployment that are pinned only by a tag.
+It also prints the container images of deploy/ that are pinned only by a tag.
 
 Advisories are in the form of OSV (https://ossf.github.io/osv-schema), one JSON object or a list of
 them in each file: the file `requirements/advisories.json`, and all files of the folder that
@@ -31,7 +31,7 @@ def advisories(places: Sequence[Path]) -> Iterator[Mapping[str, Any]]:
 
 
 def names(advisory: Mapping[str, Any], package: Locked) -> bool:
-    """Return whether *advisory* affects the version of *package*, and has not been withdrawn."""
+    """Return whether *advisory* is in force, and names the version of *package* as vulnerable."""
     if advisory.get("withdrawn"):
         return False
     return any(_affects(each, package) for each in advisory.get("affected", []))
@@ -54,7 +54,7 @@ def _affects(affected: Mapping[str, Any], package: Locked) -> bool:
 
 
 def _is_within(events: Sequence[Mapping[str, str]], version: Version) -> bool:
-    """Return whether *version* has the fault that *events* introduce and fix."""
+    """Return whether *version* has the vulnerability that *events* introduce and fix."""
     is_affected = False
     for event in sorted(events, key=_at):
         at = _at(event)
@@ -74,7 +74,13 @@ def _at(event: Mapping[str, str]) -> Version:
 
 
 def main(*more: str) -> int:
-    """Print the packages that the stored advisories and those in *more* affect; return 1 if any."""
+    """Print each package of the lock files that a stored security advisory affects.
+
+    Print also the container images that are not pinned by digest. Return 1 if a package is
+    affected, otherwise 0.
+
+    more   files of further advisories
+    """
     read, packages = list(advisories([KEPT, *map(Path, more)])), locked()
     found = [(each, package) for each in read for package in packages if names(each, package)]
     for advisory, package in found:

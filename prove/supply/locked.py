@@ -1,4 +1,4 @@
-"""The packages that the lock files name, with their hashes."""
+"""Reads the names, versions and hashes of packages in the lock files of requirements/."""
 
 import re
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ class Locked(NamedTuple):
 
 
 def locked(folder: Path = ROOT / "requirements") -> Sequence[Locked]:
-    """Return all packages that can be installed with a service, sorted by name and version.
+    """Return all packages of the lock files, sorted by name and version.
 
     A package can occur in several versions, for different versions of Python.
     """

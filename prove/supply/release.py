@@ -57,7 +57,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The conditions of a build that must not affect its bytes: folder and environment."""
+    """The folder and the environment of a build, which must not affect its bytes."""
 
     folder: str
     umask: int
@@ -85,7 +85,7 @@ def head() -> Source:
 
 
 def notes(changelog: str, version: str) -> str:
-    """Return the section of *version* in the changelog.  Raises ValueError if it is missing."""
+    """Return the section of *version* in *changelog*.  Raises ValueError if it is missing."""
     found = re.search(
         rf"^## {re.escape(version)}\b.*?(?=^## |\Z)", changelog, re.MULTILINE | re.DOTALL
     )
@@ -144,9 +144,9 @@ def export(source: Source, tree: Path) -> None:
 
 
 def copy_generated(tree: Path) -> list[Path]:
-    """Copy the generated code of this checkout into *tree*; return the paths of the copies.
+    """Copy the files that `make generated` created into *tree*; return the paths of the copies.
 
-    Raises FileNotFoundError if `make` has not generated this code yet.
+    Raises FileNotFoundError if one of these files does not exist yet.
     """
     names = []
     for pattern in GENERATED:

@@ -24,7 +24,7 @@ __all__ = ["AsyncClient", "Client", "ClientError", "CreditBudget"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import and return the public object *name*."""
+    """Import and return the public object *name* when it is first used (PEP 562)."""
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

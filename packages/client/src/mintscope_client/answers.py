@@ -1,4 +1,4 @@
-"""Decoding of the data that a buyer needs from a seller's response, which may be any bytes."""
+"""Decodes what a buyer needs from the response of a seller, which may contain any bytes."""
 
 from typing import Any, Final
 

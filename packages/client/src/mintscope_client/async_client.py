@@ -83,7 +83,7 @@ class AsyncClient(Methods, PagedMethods, Async):
 
     @property
     def with_raw_response(self) -> AsyncRawResponses:
-        """The calls of `RawResponses`; each returns an `Answered`, with status and headers."""
+        """The methods of this client; each returns an `Answered`, with status and headers."""
         return AsyncRawResponses(self)
 
     async def balance(self) -> int:
@@ -105,8 +105,8 @@ class AsyncClient(Methods, PagedMethods, Async):
     ) -> AsyncIterator[LiveReport]:
         """Yield the current report of each mint, and then each report that has changed.
 
-        Each started minute costs a credit per mint.  After a lost connection, the client connects
-        again.  The stream ends with an error, such as NoCreditsError.
+        Each started minute costs a credit per mint.  The client reconnects after a lost connection.
+        The stream ends with an error, such as NoCreditsError.
         """
         live = LiveCall(self._session, mints, options)
         try:

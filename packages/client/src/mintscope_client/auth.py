@@ -103,9 +103,9 @@ class PaymentAuth(PayingAuth):
 
     @override
     def adopt(self, method: str, url: httpx.URL) -> str | None:
-        """Claim the payment that an earlier process left for the request *method* *url*.
+        """Take over the unresolved payment of an earlier process for the request *method* *url*.
 
-        Return the key of the payment; None if there is no such payment.
+        Return the idempotency key of the payment; None if there is no such payment.
         """
         sent = self._journal.adopt(f"{method} {url}")
         return None if sent is None else sent.key
@@ -191,8 +191,8 @@ class PaymentAuth(PayingAuth):
     def _hear(self, sent: Sent, request: httpx.Request, response: httpx.Response) -> None:
         """Finish the payment *sent* if *response* delivers its purchase; otherwise keep it.
 
-        If the seller has refused the payment, mark the payment, so that it is looked up on chain
-        before it is sent again.
+        If the response refuses the payment, the chain is asked about the payment before it is sent
+        again.
         """
         bearer = request.headers.get("Authorization", "")
         if is_delivered(request.url.path, response, bearer=bearer):
@@ -221,8 +221,8 @@ class PaymentAuth(PayingAuth):
     def _bounded(self, rpc_url: str, sent: Sequence[Sent]) -> Dialogue[list[Sent]]:
         """Return the payments of *sent*, each with the last block height at which it can land.
 
-        Ask the node for a height that is unknown; it stays unknown if the node gives no usable
-        answer.  Payments that were finished or dropped meanwhile may be left out.
+        If that height is unknown for a payment, ask the node for it; it stays unknown if the node
+        gives no usable answer. Payments that left the journal meanwhile may be left out.
         """
         if all(each.last_valid_height for each in sent):
             return list(sent)

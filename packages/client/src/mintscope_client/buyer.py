@@ -78,7 +78,9 @@ class Buyer:
     async def request(self, mint: str, *, key: str | None = None) -> dict[str, Any]:
         """Buy one report about *mint*; return it as decoded JSON.
 
-        *key* and the exceptions are those of `buy_credits`.
+        key       the key of a PendingError, to continue that payment; None: a new payment, unless
+                  an earlier process left one for the same request, which is then continued
+        Raises    WillNotPay, JournalUnusable, and the errors of `mintscope_client.errors`
         """
         asked = reports.token(mint)
         call = ApiCall(

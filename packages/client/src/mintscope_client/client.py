@@ -99,7 +99,7 @@ class Client(Methods, PagedMethods, Blocking):
 
     @property
     def with_raw_response(self) -> RawResponses:
-        """The calls of `RawResponses`; each returns an `Answered`, with status and headers."""
+        """The methods of this client; each returns an `Answered`, with status and headers."""
         return RawResponses(self)
 
     def balance(self) -> int:

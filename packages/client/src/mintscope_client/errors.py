@@ -168,7 +168,7 @@ class KeyCapError(UnpaidError, code=ErrorCode.KEY_CAP_REACHED):
 
 
 class PaymentRefusedError(UnpaidError, code=ErrorCode.PAYMENT_FAILED):
-    """The service refused the payment, or it failed on chain."""
+    """The service refused the payment, or the payment failed on chain."""
 
 
 class NothingThereError(RefusedError):

@@ -1,4 +1,4 @@
-"""The journal of signed payments whose purchases have not arrived.
+"""Stores signed payments whose purchases have not arrived.
 
 A payment is removed from the journal when its purchase has arrived, or when the chain proves that
 the payment can no longer land.
@@ -33,7 +33,8 @@ class JournalUnusable(NotPaid):
 class Sent(msgspec.Struct, frozen=True, kw_only=True):
     """A signed payment whose purchase has not arrived.
 
-    key                the Idempotency-Key of its request, a secret: it redeems the purchase
+    key                the Idempotency-Key of its request; a secret, because it gives anyone the
+                       purchase
     request            the request that it pays for, such as "POST https://api.example/v1/..."
     header             the value of its PAYMENT-SIGNATURE header
     amount             the amount in atoms
@@ -58,7 +59,7 @@ _SENT: Final = msgspec.json.Decoder(Sent)
 
 
 class Journal:
-    """The payments whose outcome is unknown, oldest first.
+    """The payments of a wallet whose purchases have not arrived, oldest first.
 
     Raises JournalUnusable if the folder cannot be used.
 
@@ -103,7 +104,7 @@ class Journal:
 
     @property
     def is_full(self) -> bool:
-        """Whether the journal has no room for another payment."""
+        """Whether the journal is full: no other payment can be added."""
         return len(self._sent) >= SENT_MAX
 
     def find(self, key: str) -> Sent | None:
@@ -111,7 +112,7 @@ class Journal:
         return self._sent.get(key)
 
     def adopt(self, request: str) -> Sent | None:
-        """Claim and return the oldest payment for *request* of an earlier process, if any."""
+        """Take over the oldest payment for *request* of an earlier process; None without one."""
         for key in list(self._left):
             sent = self._sent.get(key)
             if sent is not None and sent.request == request:
@@ -163,7 +164,7 @@ class Journal:
             self._unlink(key)
 
     def tidy(self) -> None:
-        """Remove the files of finished payments; call this when their purchases are stored."""
+        """Delete the files of finished payments; call this when their purchases are stored."""
         while self._finished:
             self._unlink(self._finished.pop())
 
@@ -238,7 +239,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _lock(path: Path) -> int | None:
-    """Return the descriptor of the file at *path*, open and locked.
+    """Open and lock the file at *path*, and return its descriptor.
 
     Return None if the file is missing, was replaced meanwhile, or is locked by another `Journal`.
     """

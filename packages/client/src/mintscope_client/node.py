@@ -145,10 +145,10 @@ def _fate(sent: Sent, height: int, history: Sequence[_AccountTransaction]) -> Pa
 def _history(
     url: str, account: str, since_slot: int, until_slot: int
 ) -> Dialogue[list[_AccountTransaction]]:
-    """Return the final transactions of *account*, at least from *since_slot* to *until_slot*.
+    """Return all final transactions of *account* from *since_slot* on; older ones can be included.
 
-    If several nodes share the URL, a node that has not reached *until_slot* refuses the request.
-    Raises NodeSilent, also if the history has more than PAGES_MAX pages.
+    A node that has not reached *until_slot* refuses the request, because several nodes can share
+    *url*. Raises NodeSilent, also if the history has more than PAGES_MAX pages.
     """
     lines: list[_AccountTransaction] = []
     for _ in range(PAGES_MAX):

@@ -59,7 +59,7 @@ class Pin:
     usd_per_token: Decimal | None = None
 
     def token_account(self, owner: Pubkey) -> Pubkey:
-        """Return the token account of *owner* for the asset."""
+        """Return the address of *owner*'s token account for the asset."""
         program = Pubkey.from_string(self.token_program)
         return get_associated_token_address(owner, Pubkey.from_string(self.asset), program)
 
@@ -90,9 +90,9 @@ class SpendLimit:
 
     @classmethod
     def in_usd(cls, pin: Pin, *, per_payment: Decimal, in_all: Decimal) -> Self:
-        """Return the limits of *per_payment* and *in_all*, in USD, at the token price in *pin*.
+        """Return limits given in USD as limits in atoms, at the price of the token in *pin*.
 
-        Raises the ValueError of `Pin.atoms_of`.
+        Raises ValueError if *pin* has no positive price, or if a limit is negative.
         """
         return cls(atoms_per_payment=pin.atoms_of(per_payment), atoms_in_all=pin.atoms_of(in_all))
 
@@ -206,7 +206,7 @@ class PayerWallet:
 
 
 def _instructions(pin: Pin, payer: Pubkey, *, amount: int, memo: str) -> list[Instruction]:
-    """Return the instructions of a payment of *amount* atoms, in the order of the scheme `exact`.
+    """Return the instructions of a payment of *amount* atoms, in the order that x402 demands.
 
     Source    x402, specs/schemes/exact/scheme_exact_svm.md
     """

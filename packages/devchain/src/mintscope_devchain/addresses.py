@@ -64,7 +64,7 @@ def text(data: bytes) -> str:
 
 
 def _in_steps(data: bytes) -> str:
-    """Return *data* as base58, computed in steps of ten digits: fast for long data."""
+    """Return *data* in base58, ten digits at a time, which is fast for long data."""
     steps = []
     number = int.from_bytes(data, "big")
     while number:

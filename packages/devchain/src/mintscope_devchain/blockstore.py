@@ -16,7 +16,7 @@ CommitmentLevel = Literal["processed", "confirmed", "finalized"]
 
 
 class SlotPace(NamedTuple):
-    """The durations of the chain, in milliseconds; the defaults are those of mainnet.
+    """The durations of a devchain, in milliseconds; the defaults are those of mainnet.
 
     slot       from one slot to the next
     land       from the arrival of a transaction until a block may contain it
@@ -95,7 +95,7 @@ class Blockstore:
 
     @property
     def last(self) -> ChainBlock:
-        """The newest block."""
+        """The newest block of the chain."""
         return self._blocks[-1]
 
     @property
@@ -105,11 +105,14 @@ class Blockstore:
 
     @property
     def slots(self) -> Sequence[Slot]:
-        """The slots of all stored blocks."""
+        """The slots of all stored blocks, oldest first."""
         return self._slots
 
     def append(self, block: ChainBlock) -> None:
-        """Add *block* as the newest; if over 1.1 times *kept* are stored, drop the oldest."""
+        """Add *block* as the newest.
+
+        If this makes more than 1.1 times *kept* blocks, drop all but the newest *kept*.
+        """
         self._blocks.append(block)
         self._slots.append(block.slot)
         self._tip = max(self._tip, block.slot)

@@ -152,14 +152,14 @@ class Devchain:
         return [*(self._rendered(block, at) for at in range(len(block.transactions))), *landed]
 
     def entry(self, block: ChainBlock, at: int) -> Json:
-        """Return the transaction of *block* at index *at*, in the form of getBlock."""
+        """Return the transaction at index *at* of *block* as the RPC method getBlock returns it."""
         made = len(block.transactions)
         if at >= made:
             return self.vm.held(block.slot)[at - made].entry
         return self._rendered(block, at)
 
     def named(self, block: ChainBlock) -> list[Named]:
-        """Return the `Named` of each transaction of the market in *block*."""
+        """Return a `Named` for each market transaction of *block*: it knows the named accounts."""
         return [Named(each, self.world) for each in block.transactions]
 
     def _rendered(self, block: ChainBlock, at: int) -> Json:
@@ -211,11 +211,11 @@ class Devchain:
 
 
 def lines(chain: Devchain, blocks: int, *, after: int = 0) -> Iterator[bytes]:
-    """Yield the lines of a block file with *blocks* blocks, oldest first.
+    """Yield *blocks* blocks of *chain* as lines of JSON, oldest first.
 
-    Make the blocks that the chain does not have yet.
+    If the chain has fewer blocks, the missing ones are made.
 
-    after   the number of the oldest blocks to leave out, all of which the chain must have
+    after   the number of the oldest of these blocks to leave out; the chain must have them
     """
     blockstore = chain.blockstore
     # Copied now, because `tick` may drop the oldest blocks.
@@ -239,7 +239,7 @@ def _history(opens: UnixS, days: float) -> set[UnixS]:
 
 
 def _signatures(block: ChainBlock) -> Iterator[Signature]:
-    """Yield the signatures of the market's transactions in *block*."""
+    """Yield the signatures of the transactions that the simulated market has in *block*."""
     return (_signature(block, at) for at in range(len(block.transactions)))
 
 

@@ -34,7 +34,7 @@ class Landing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Answering(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Faults of the calls of a method.
+    """Faults of the JSON-RPC calls of one method.
 
     http    the call is refused with the HTTP status *status*
     rpc     the call is refused with the JSON-RPC error *code* and *message*
@@ -94,7 +94,7 @@ class Knobs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     calls, latency_ms   by method, the fault of its calls, and the delay of its answers in
                         milliseconds; the entry "*" is for every method without an entry
-    blind               the methods that find no transaction
+    blind               the methods that answer as if they knew no transaction
     confirmed           "refused": calls with the level `confirmed` are refused; "finalized": they
                         are answered as with the level `finalized`
     """
@@ -120,7 +120,7 @@ class Faults:
 
     @property
     def on_wire(self) -> bool:
-        """Whether a fault of calls or a latency is set."""
+        """Whether answers to JSON-RPC calls are to fail or to be delayed."""
         return bool(self.knobs.calls or self.knobs.latency_ms)
 
     def landing(self) -> Landing | None:
@@ -140,7 +140,7 @@ class Faults:
         return rows.get(method, rows.get(EVERY_METHOD, 0))
 
     def is_blind(self, method: str) -> bool:
-        """Return whether *method* finds no transaction."""
+        """Return whether *method* must answer as if it knew no transaction."""
         return method in self.knobs.blind
 
     def streaming(self, *kinds: StreamFault) -> StreamFault | None:

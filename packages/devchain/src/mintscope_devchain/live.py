@@ -1,4 +1,4 @@
-"""Runs the chain in real time: serves it, and adds its blocks."""
+"""Serves a devchain over JSON-RPC and gRPC, and adds its blocks in real time."""
 
 import asyncio
 import socket

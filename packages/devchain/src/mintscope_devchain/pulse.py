@@ -10,7 +10,7 @@ FIRST_SLOT: Final = 1
 
 
 class Pulse:
-    """Closes blocks of *vm*, one for each *slot_ms* milliseconds, when `tick` is called."""
+    """Adds a block to the chain of *vm* for every *slot_ms* milliseconds, when `tick` is called."""
 
     def __init__(self, vm: Vm, *, slot_ms: int = SLOT_MS) -> None:
         self._vm = vm

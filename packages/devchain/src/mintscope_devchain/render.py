@@ -47,7 +47,7 @@ LOOKUP_TABLE: Final = address("lookup table")
 def render(
     transaction: MarketTransaction, signature: Signature, recent_blockhash: str, world: World
 ) -> Json:
-    """Return *transaction* in the form of an entry of getBlock."""
+    """Return *transaction* in the JSON form of the RPC method getBlock."""
     envelope = transaction.envelope
     calls = transaction.build()
     flat = [_flatten(call.inner, 2) for call in calls]
@@ -99,7 +99,7 @@ class Named:
         self._world = world
 
     def names(self, account: str) -> bool:
-        """Return whether the transaction names *account*, also in a lookup table."""
+        """Return whether the transaction names *account*, directly or in a lookup table."""
         # Its keys take a third of the time of `render`: they are needed for few accounts.
         return self._world.may_name(self._transaction, account) and account in self._keys
 

@@ -1,4 +1,4 @@
-"""JSON-RPC 2.0 over HTTP: single calls and batches, with the faults that are set."""
+"""Serves JSON-RPC 2.0 over HTTP: single calls and batches, with the faults that are set."""
 
 import asyncio
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ HANG_S: Final = 600
 
 
 class _Call(msgspec.Struct):
-    """One call, a JSON-RPC request object."""
+    """One call of a JSON-RPC request."""
 
     jsonrpc: str
     method: str
@@ -38,14 +38,14 @@ class _Call(msgspec.Struct):
 
 
 class _Named(msgspec.Struct):
-    """The parts of a call that decide its fault; the other parts can be invalid."""
+    """The parts of a JSON-RPC request that decide its fault; the other parts can be invalid."""
 
     method: str = ""
     id: str | int | float | None = None
 
 
 class Calls(Protocol):
-    """The JSON-RPC methods."""
+    """The JSON-RPC methods that a server answers."""
 
     def call(self, method: str, params: Sequence[object]) -> object:
         """Return the result of *method*, or raise RpcError."""
@@ -63,7 +63,7 @@ def answering(calls: Calls, faults: Faults) -> Starlette:
 
 
 class RpcRoute:
-    """Reads bodies and writes answers.
+    """Answers the HTTP requests of a JSON-RPC server.
 
     A batch has the first fault of any of its calls, and the longest latency of its calls.
     """
@@ -184,7 +184,7 @@ class _Silence(Response):
 
 
 class _Cut(Response):
-    """A response without the announced body: the server closes the connection."""
+    """A response that announces a body, but closes the connection instead of sending it."""
 
     @override
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

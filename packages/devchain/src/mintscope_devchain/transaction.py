@@ -14,7 +14,7 @@ Json = dict[str, object]
 
 
 class Holding(NamedTuple):
-    """The owner and the token of a token account."""
+    """The owner and the token of a token account in the simulated market."""
 
     owner: str
     token: Token
@@ -23,7 +23,7 @@ class Holding(NamedTuple):
 class Move(NamedTuple):
     """A transfer from one account to another: tokens between token accounts, lamports otherwise.
 
-    With an empty source it is a mint of tokens, with an empty target a burn.
+    If the source is "", the tokens are minted; if the target is "", they are burned.
     """
 
     source: str
@@ -54,7 +54,7 @@ class Submission(NamedTuple):
     """The properties of a transaction other than its instructions.
 
     version      the version of the transaction; None: it is a legacy transaction
-    uses_table   whether its keys are in a lookup table, except the payer, the token accounts of the
+    uses_table   whether a lookup table has its keys, except the payer, the token accounts of the
                  payer and the programs of its outer instructions
     failed_at    the index of the instruction that fails, so that only the fee is paid; None: no
                  instruction fails
@@ -68,7 +68,7 @@ class Submission(NamedTuple):
 
 
 class MarketTransaction(NamedTuple):
-    """A transaction of the market, which is rendered on request.
+    """A transaction of the simulated market; its JSON is made only when it is requested.
 
     build    a function that returns its instructions, the same at every call
     before   the balances, before the transaction, of the payer and of the accounts in its transfers
@@ -80,7 +80,7 @@ class MarketTransaction(NamedTuple):
 
 
 def moves(calls: Iterable[Invocation]) -> list[Move]:
-    """Return the moves of *calls*, in order of execution."""
+    """Return all transfers that *calls* and the calls inside them make, in order of execution."""
     made: list[Move] = []
     for call in calls:
         if call.inner:

@@ -1,4 +1,4 @@
-"""Descriptors: each turns a function that returns a call into a method of a client."""
+"""Turns functions that return a request into methods of a client that send the request."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
@@ -40,7 +40,7 @@ class Async(ABC):
 
 
 class Raw:
-    """A client whose methods return the whole answer, with status, headers and credits left."""
+    """A client whose methods return the whole response: data, status, headers and credits left."""
 
     def __init__(self, client: Blocking) -> None:
         self._client = client
@@ -85,7 +85,7 @@ class Method(Generic[Given, Data]):
         self, client: AsyncRaw, kind: Any = None
     ) -> Callable[Given, Awaitable[Answered[Data]]]: ...
     def __get__(self, client: Any, kind: Any = None) -> Any:
-        """Return the method, bound to *client*; the descriptor itself if *client* is None."""
+        """Return the method of *client*; the descriptor itself if *client* is None."""
         if client is None:
             return self
 
@@ -114,7 +114,7 @@ class PagedMethod(Generic[Given, PageData, Line]):
         self, client: Async, kind: Any = None
     ) -> Callable[Given, AsyncPagedLines[PageData, Line]]: ...
     def __get__(self, client: Any, kind: Any = None) -> Any:
-        """Return the method, bound to *client*; the descriptor itself if *client* is None."""
+        """Return the method of *client*; the descriptor itself if *client* is None."""
         if client is None:
             return self
 

@@ -11,7 +11,7 @@ class Clock(Protocol):
         """Return the wall time in Unix milliseconds; it may jump forward or back."""
 
     def monotonic_s(self) -> float:
-        """Return the seconds of a clock that never jumps, to measure durations."""
+        """Return the seconds of a clock that is never adjusted, to measure durations."""
 
 
 class SystemClock:
@@ -22,5 +22,5 @@ class SystemClock:
         return time.time_ns() // 1_000_000
 
     def monotonic_s(self) -> float:
-        """Return the monotonic time of the machine in seconds."""
+        """Return the seconds of the system's monotonic clock."""
         return time.monotonic()

@@ -48,10 +48,10 @@ class NotPaid(Exception):
 
 
 class PayingAuth(httpx.Auth):
-    """Authentication that pays, or signs in, after a 402, and records payments that may still land.
+    """Authentication that pays or signs in after a 402, and records payments that can still land.
 
-    spends_credits    whether it can pay with credits that a wallet has bought earlier: the credit
-                      budget then counts each call
+    spends_credits    whether it can pay with credits that a wallet has bought earlier; if so, the
+                      budget of credits counts each request
     """
 
     spends_credits = False
@@ -62,9 +62,9 @@ class PayingAuth(httpx.Auth):
 
     @abstractmethod
     def adopt(self, method: str, url: httpx.URL) -> str | None:
-        """Claim the payment that an earlier process left for the request *method* *url*.
+        """Take over the unresolved payment of an earlier process for the request *method* *url*.
 
-        Return the key of the payment; None if there is no such payment.
+        Return the idempotency key of the payment; None if there is no such payment.
         """
 
 
@@ -119,7 +119,7 @@ class CallSession:
     pacing: Pacing = field(default_factory=Pacing)
 
     def payer_of(self, call: ApiCall[Data]) -> PayingAuth | None:
-        """Return the wallet that pays for *call*; None if no wallet pays."""
+        """Return the wallet that pays for *call*; None if a credential pays, or if it is free."""
         by_wallet = call.is_purchase or (call.is_charged and self.credential is None)
         return self.payer if by_wallet else None
 
@@ -196,10 +196,10 @@ def converse(
 
 @dataclass(slots=True)
 class _Stake:
-    """The credits that a call may cost, and the credits that its requests may have spent so far.
+    """The most credits that a call may cost, and those that its requests may have spent until now.
 
-    All requests of a call have the same `Idempotency-Key`, for which the service takes the credits
-    only once.
+    All requests of a call have the same `Idempotency-Key`, so the service takes the credits only
+    once.
     """
 
     credit_count: int
@@ -209,7 +209,7 @@ class _Stake:
 def _once(
     session: CallSession, call: ApiCall[Data], key: str, payer: PayingAuth | None, stake: _Stake
 ) -> Conversation[Answered[Data] | ClientError]:
-    """Send *call* once; return its answer, or the error if there is no successful answer.
+    """Send *call* once; return its answer, or the error for which it has no successful answer.
 
     Raises NotPaid if the wallet does not pay.
     """
@@ -285,7 +285,8 @@ class _Patience:
 def _may_change(failure: ClientError, *, is_held: bool) -> bool:
     """Return whether the call may succeed if it is sent again.
 
-    An unreadable answer is retried only if *is_held*: a payment for the call may still land.
+    is_held   whether a payment for the call can still land; only then is a call with an unreadable
+              answer sent again
     """
     match failure:
         case UnreachableError():

@@ -65,10 +65,7 @@ def _flat(shape: type[msgspec.Struct], line: Any, before: str = "") -> Iterator[
 
 
 def _of_names(values: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the name and value of each entry of *values*.
-
-    A value that is a dict yields one pair for each of its entries, named `outer_inner`.
-    """
+    """Yield the columns (name, value) of *values*; a nested dict has columns `outer_inner`."""
     for name, value in values.items():
         if isinstance(value, dict):
             yield from ((f"{name}_{part}", number) for part, number in value.items())
@@ -77,7 +74,7 @@ def _of_names(values: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _struct_in(kind: Any) -> type[msgspec.Struct] | None:
-    """Return the struct type in *kind*, which may be a union; None if *kind* has no struct."""
+    """Return the msgspec struct in *kind*, a type or a union of types; None if there is none."""
     for each in get_args(kind) or (kind,):
         if isinstance(each, type) and issubclass(each, msgspec.Struct):
             return each

@@ -5,7 +5,7 @@ from typing import Any
 
 
 def expect_known(given: Iterable[str], shape: Any) -> None:
-    """Raise TypeError if *given* has a name that *shape*, a TypedDict, does not have."""
+    """Raise TypeError if *given* has a name that is not a field of *shape*, a TypedDict."""
     known = shape.__annotations__
     for name in given:
         if name not in known:

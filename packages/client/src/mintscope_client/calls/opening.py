@@ -23,7 +23,7 @@ def open_session(  # noqa: PLR0913 - one argument for each setting
     timeout_s: float = TIMEOUT_S,
     retries_max: int | None = None,
 ) -> CallSession:
-    """Return the session of a client of the service at *url*.
+    """Return a session with the service at *url*, for all calls of a client.
 
     Raises ValueError if *url* or *credential* does not have the expected form.
     """

@@ -34,9 +34,9 @@ def backoff_s(repetition: int, share: float) -> float:
 
 
 class Pacing:
-    """The times at which rate limits allow a request again, from the `RateLimit` headers.
+    """The times from which rate limits allow a request again, as `RateLimit` headers report them.
 
-    The header has the name of the rate limit, the number of requests that it still allows, and the
+    A header has the name of the rate limit, the number of requests that it still allows, and the
     seconds until it allows more.  The limit of an endpoint is known after its first answer; several
     endpoints may share a limit.
     """

@@ -1,4 +1,4 @@
-"""Calls whose result comes in pages."""
+"""Requests for results that come in pages."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from mintscope_client.calls.call import ApiCall
 
 
 class EndsSomewhere(Protocol):
-    """A page that has the cursor of the next page."""
+    """A page of results with the cursor of the next page."""
 
     @property
     def next_cursor(self) -> str | None:
@@ -21,10 +21,10 @@ Line = TypeVar("Line")
 
 @dataclass(frozen=True, slots=True)
 class PagedCall(Generic[PageData, Line]):
-    """A call with a paged result.
+    """A request for a result that comes in pages.
 
     call_at    a function that returns the call for the page at a cursor; None: the first page
-    lines      a function that returns the lines of a page
+    lines      a function that returns the rows of a page
     """
 
     call_at: Callable[[str | None], ApiCall[PageData]]

@@ -127,9 +127,9 @@ def refusal(response: httpx.Response, *, now_ms: int, key: str | None = None) ->
 
 
 def _of_exchange(response: httpx.Response) -> _Reason:
-    """Return the reason of a refused key exchange, whose code is in the header `X-Error-Code`.
+    """Return the reason for which the exchange of a secret for an API key was refused.
 
-    Without that header, the code is UNKNOWN.
+    Its code is UNKNOWN if the response has no header `X-Error-Code`.
     """
     code = response.headers.get("X-Error-Code")
     if code is None:

@@ -22,9 +22,10 @@ def call_of(  # noqa: PLR0913 - the parts of a call
     query: tuple[tuple[str, str], ...] = (),
     takes_key: bool = False,
 ) -> ApiCall[Data]:
-    """Return a free call of *path*; its answer has an envelope.
+    """Return the request *method* *path*, which costs no credits.
 
-    body    the fields of the JSON body; None: no body
+    kind   the type of `data` in the response
+    body   the fields of the JSON body; None: no body
     """
     return ApiCall(
         name=f"{method} {path}",

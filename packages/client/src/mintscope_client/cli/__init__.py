@@ -1,1 +1,1 @@
-"""Commands that read from any service; no credential is passed as an argument."""
+"""Commands that read from any mintscope service; no command takes a credential as an argument."""

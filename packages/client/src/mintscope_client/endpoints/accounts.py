@@ -50,7 +50,7 @@ class RotatedKey(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class RevokedKey(msgspec.Struct, frozen=True, rename="camel"):
-    """The number of the key that was revoked."""
+    """The answer to the revocation of an API key: the number of the revoked key."""
 
     key_id: int
 
@@ -74,7 +74,7 @@ class KeyUse(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class AccountHoldings(msgspec.Struct, frozen=True, rename="camel"):
-    """The credits of an account, and the credits that each active key has spent in this month."""
+    """An account's credit balance, and the credits that each active API key spent this month."""
 
     user_id: int
     username: str
@@ -108,14 +108,14 @@ class CreditWithdrawal(msgspec.Struct, frozen=True):
 
 
 class LinkedWallet(msgspec.Struct, frozen=True, rename="camel"):
-    """A wallet of the account."""
+    """A wallet that is linked to the account; *linked_at* is in Unix seconds."""
 
     wallet: str
     linked_at: int
 
 
 class LinkedWallets(msgspec.Struct, frozen=True):
-    """The wallets of the account."""
+    """The wallets that are linked to the account."""
 
     wallets: list[LinkedWallet]
 

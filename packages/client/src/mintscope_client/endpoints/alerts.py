@@ -1,4 +1,4 @@
-"""Alerts over one number of a report, which the API calls signals, and their firings."""
+"""Alerts on one number of a token's report, which the API calls signals, and their firings."""
 
 from typing import Final, Literal, TypeAlias, TypedDict
 
@@ -15,7 +15,7 @@ EVENTS_MAX: Final = 100
 
 
 class SignalRule(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A signal; times are Unix seconds."""
+    """An alert rule on a number of a token's report; times are Unix seconds."""
 
     signal_id: int
     name: str
@@ -50,7 +50,7 @@ class MadeSignal(SignalRule, frozen=True, kw_only=True, rename="camel"):
 
 
 class SignalRules(msgspec.Struct, frozen=True):
-    """The signals of the account."""
+    """The alert rules of the account."""
 
     signals: list[SignalRule]
 
@@ -98,7 +98,7 @@ class SignalEvent(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class SignalEventsPage(msgspec.Struct, frozen=True, rename="camel"):
-    """Firings, newest first."""
+    """A page of firings of alerts, newest first."""
 
     events: list[SignalEvent]
     next_cursor: str | None
@@ -171,7 +171,7 @@ def signals() -> ApiCall[SignalRules]:
 def make_signal(
     name: str, mint: str, field: str, kind: SignalKind, **parts: Unpack[SignalParts]
 ) -> ApiCall[MadeSignal]:
-    """Return the call that creates a signal over *field* of the reports of *mint*."""
+    """Return the call that creates an alert on *field*, a number of the reports of *mint*."""
     expect_known(parts, SignalParts)
     body = {"name": name, "mint": mint, "field": field, "kind": kind} | camel(parts)
     return call_of("POST", "/v1/signals", MadeSignal, body, takes_key=True)

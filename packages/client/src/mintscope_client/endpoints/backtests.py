@@ -1,4 +1,4 @@
-"""Firings of a condition in the past of a token, and the returns that followed."""
+"""Backtests: when a condition became true in the past of a token, and the returns after that."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -19,10 +19,10 @@ CREDITS_A_TOKEN: Final = 4
 
 
 class ReturnsOfFiring(msgspec.Struct, frozen=True):
-    """Returns of a purchase at a firing and a sale 5 minutes, 1 hour, 4 hours or a day later.
+    """Returns of a purchase when the condition became true, and a sale after a fixed time.
 
-    A return is None until that time has passed, if that time is shorter than a candle, or if the
-    price impact cannot be estimated.
+    The time is 5 minutes, 1 hour, 4 hours or a day. A return is None if that time has not passed
+    yet, if it is shorter than a candle, or if the price impact cannot be estimated.
     """
 
     m5: float | None
@@ -63,7 +63,7 @@ class RuleHorizon(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class BacktestedToken(msgspec.Struct, frozen=True):
-    """One token of a backtest of several tokens: its results, or the reason why it has none."""
+    """The results of a backtest for one of its tokens, or the reason why there are none."""
 
     token: str
     first: int | None
@@ -80,13 +80,14 @@ class TokenFiring(RuleFiring, frozen=True, kw_only=True):
 
 
 class TokensBacktest(msgspec.Struct, frozen=True):
-    """The firings of a condition in the past of several tokens, and the returns of all of them.
+    """The times at which a condition became true in the past of several tokens, and the returns.
 
-    candles     the number of candles that were read; each 10,000, or part of them, cost one credit,
-                unless there was no evaluation
-    looks       the number of evaluations of the condition, of all tokens together
-    fired       the number of times that the condition became true; *firings* has the newest 500,
-                oldest first
+    candles    the number of candles that were read; the price is one credit for each 10,000 or part
+               of them, or nothing if the condition was never evaluated
+    looks      the number of evaluations of the condition, of all tokens together
+    fired      the number of times that the condition became true; *firings* has the newest 500 of
+               them, oldest first
+    horizons   the returns after each time span, of all tokens together
     """
 
     tf: str

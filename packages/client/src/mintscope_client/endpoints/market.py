@@ -8,7 +8,7 @@ from mintscope_client.endpoints.series import AmountOfToken, PriceOfSwap
 
 
 class PoolTraded(msgspec.Struct, frozen=True, rename="camel"):
-    """The volumes of a pool within a span, in USD, and the numbers of swaps and traders."""
+    """A pool's trades in a span of time: volumes in USD, and the numbers of swaps and traders."""
 
     volume_usd: float
     buy_volume_usd: float
@@ -25,7 +25,7 @@ class PoolMove(msgspec.Struct, frozen=True):
 
 
 class PoolSpans(msgspec.Struct, frozen=True, rename="camel"):
-    """The trades of a pool within whole spans of five minutes: the volumes in USD and the swaps.
+    """The trades of a pool since a start of five minutes: volumes in USD, and the number of swaps.
 
     since   the time from which swaps are counted, Unix seconds; None: the server is older than this
             field
@@ -85,7 +85,11 @@ class TokenPool(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class TokenPools(msgspec.Struct, frozen=True, rename="camel"):
-    """The pools of a token as of a final slot, by descending weight; times are Unix seconds."""
+    """The pools of a token after a final slot; the pool with the most weight is first.
+
+    as_of         the time of this slot, Unix seconds
+    swaps_since   the time from which swaps are counted, Unix seconds
+    """
 
     token: str
     pools: list[TokenPool]
@@ -177,11 +181,10 @@ class TraderCounts(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class SpanTraderCounts(TraderCounts, frozen=True, rename="camel"):
-    """The traders within whole spans of five minutes: their numbers and their trades.
+    """The numbers and the swaps of a token's traders, from *since* (Unix seconds) until now.
 
-    since       the time from which swaps are counted, Unix seconds
-    is_capped   whether a span had more traders than the service records: the others count only in
-                `swaps` and `flow_usd`
+    is_capped   whether five minutes of this time had more traders than the service records; the
+                others count only in `swaps` and `flow_usd`
     """
 
     since: int
@@ -189,7 +192,7 @@ class SpanTraderCounts(TraderCounts, frozen=True, rename="camel"):
 
 
 class TokenTrader(msgspec.Struct, frozen=True, rename="camel"):
-    """One trader; times are Unix seconds.
+    """One trader of a token; times are Unix seconds.
 
     trader          the first 8 characters of the signer's address
     realised_usd    the gain in USD on tokens that were both bought and sold; None without a
@@ -208,14 +211,13 @@ class TokenTrader(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class TradingShares(msgspec.Struct, frozen=True, rename="camel"):
-    """Shares of the trades of a token, 0 to 1; None if there was no trade.
+    """Shares of the flow of a token, its trades in USD; 0 to 1, or None if there was no trade.
 
-    round_trips   the part of the flow in swaps whose signer bought and sold the token in one
-                  transaction
-    sandwiches    the part of the flow in pairs of a purchase and a sale by one signer in one slot
-                  and pool, between which another signer swaps in the direction of the first
-    each_slot     the part of the flow by traders that traded in at least half of the slots with a
-                  trade; None if fewer than 20 slots have a trade
+    round_trips   the share of swaps whose signer bought and sold the token in one transaction
+    sandwiches    the share of pairs of a purchase and a sale by one signer in one slot and pool,
+                  between which another signer swaps in the direction of the first
+    each_slot     the share of traders that traded in at least half of the slots with a trade; None
+                  if fewer than 20 slots have a trade
     """
 
     round_trips: float | None
@@ -245,10 +247,10 @@ class TokenLaunch(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class TokenTraders(msgspec.Struct, frozen=True, rename="camel"):
-    """The traders of a token.
+    """The traders of a token, in several spans of time.
 
-    m5, kept               the traders of the last 5 minutes and since `swaps_since`, among the
-                           newest 2,000 swaps that the service keeps
+    m5, kept               the traders of the last 5 minutes, and of the time from `swaps_since` on:
+                           both among the newest 2,000 swaps that the service keeps
     traders                the traders that bought and sold the most in USD
     h1, d1                 the traders of the newest 12 and 288 spans of 5 minutes; None: no swap is
                            recorded yet, or the server is older than these fields

@@ -68,7 +68,7 @@ class Methods:
 
 
 class PagedMethods:
-    """Methods whose result comes in pages, for clients that return data."""
+    """The methods of a client whose results come in pages."""
 
     candles = PagedMethod(series.candles)
     indicators = PagedMethod(series.indicators)

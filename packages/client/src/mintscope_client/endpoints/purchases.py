@@ -14,7 +14,7 @@ class WalletChallenge(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PaymentToken(msgspec.Struct, frozen=True):
-    """The token in which bundles are paid for; *asset* is its mint."""
+    """The token with which credits are bought; *asset* is its mint."""
 
     asset: str
     name: str
@@ -71,7 +71,7 @@ class CreditBalance(msgspec.Struct, frozen=True):
 
 
 class CreditEntry(msgspec.Struct, frozen=True):
-    """A change of a balance other than a spend; *at* is its time in Unix seconds."""
+    """A change of a credit balance other than a spend; *at* is its time in Unix seconds."""
 
     kind: str
     credits: int
@@ -117,7 +117,7 @@ def balance() -> ApiCall[CreditBalance]:
 
 
 def history() -> ApiCall[CreditHistory]:
-    """Return the call for the balance of the credential, its changes and its spends.  Free."""
+    """Return the call for a credential's balance, and the history of its changes.  Free."""
     return ApiCall(name="history", method="GET", path="/v1/credits/history", kind=CreditHistory)
 
 

@@ -31,7 +31,7 @@ class DidDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     assertion_method: list[Any]
 
     def key_of(self, kid: str) -> str | None:
-        """Return the service's Ed25519 signing key named *kid*, in base64url; None if absent."""
+        """Return the service's Ed25519 signing key named *kid*, in base64url; None if unknown."""
         for method in self.verification_method:
             key = method.public_key_jwk
             is_named = method.id == kid and kid in self.assertion_method

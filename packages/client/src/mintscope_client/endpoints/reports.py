@@ -75,7 +75,7 @@ class TimeframeReport(msgspec.Struct, frozen=True):
 
 
 class BuySellPressure(msgspec.Struct, frozen=True):
-    """The share of buys in the volume of each window, 0 to 1; 0 if nothing was traded."""
+    """The share of buys in the trading volume of each window, 0 to 1; 0 if nothing was traded."""
 
     m1: float
     m5: float
@@ -111,7 +111,7 @@ class CandleTotals(msgspec.Struct, frozen=True):
 class SpanOfData(
     msgspec.Struct, frozen=True, rename={"from_": "from", "candle_counts": "candleCounts"}
 ):
-    """The time span of the data, in Unix seconds.
+    """The time span of the data of a report, in Unix seconds.
 
     from_    the start of the first m1 candle or, if candles were imported, of the first of them
     to       the block time of the newest slot in the data
@@ -123,10 +123,11 @@ class SpanOfData(
 
 
 class PartRead(msgspec.Struct, frozen=True, rename="camel"):
-    """The share that the service has read of the program calls that exchange tokens.
+    """The share of the program calls that exchange tokens that the service could read.
 
-    Shares are from 0 to 1 and rounded down; None if there was no such call.
+    Shares are from 0 to 1 and rounded down; they are None if there was no such call.
 
+    by_calls    the share of all calls
     by_volume   the share by volume, of the calls whose volume is known
     """
 
@@ -213,7 +214,7 @@ class PriceOrNot(msgspec.Struct, frozen=True):
 
 
 class PastPrices(msgspec.Struct, frozen=True):
-    """A line for each token and time, in the order of the request; *found* counts the prices."""
+    """The answer to a request for past prices, in its order; *found* is how many are known."""
 
     found: int
     prices: list[PriceOrNot]

@@ -53,7 +53,7 @@ class CandleLine(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class SupplyUsed(msgspec.Struct, frozen=True, rename="camel"):
-    """The supply, in whole tokens, for market caps; *read_at* is the time of reading it."""
+    """The supply from which market caps are computed, in whole tokens, and when it was read."""
 
     tokens: str
     read_at: int
@@ -134,12 +134,14 @@ class PointCandle(msgspec.Struct, frozen=True):
 
 
 class IndicatorLine(TimeframeReport, frozen=True, rename="camel", kw_only=True):
-    """The values after the candle that begins at *t*, Unix seconds; prices in the unit of the page.
+    """The indicators at the end of the candle that begins at *t*, Unix seconds.
 
-    Values are None if they were not requested, or if the history is too short.
+    An indicator is None if it was not requested, or if the history is too short. Prices are in the
+    currency of the page, USD or SOL.
+
     is_open    whether the candle has not ended yet; its values can still change
-    values     the indicators with parameters, by their names in the request
-    candle     the candle itself, if `candle` was among the names
+    values     indicators that have parameters, such as `sma(20)`, by their names in the request
+    candle     the candle itself, if `candle` was requested
     """
 
     t: int
@@ -153,7 +155,7 @@ class IndicatorLine(TimeframeReport, frozen=True, rename="camel", kw_only=True):
 
 
 class IndicatorsPage(msgspec.Struct, frozen=True, rename=PAGE_NAMES):
-    """The indicators of each candle, oldest first; the next page has the candles before them.
+    """One page of indicators by candle, oldest first; the next page has the candles before it.
 
     exact_from    the time of the first point if values of earlier candles cannot be exact, because
                   the candles before them are no longer stored. None: there are older pages, or the
@@ -332,7 +334,10 @@ def _series(
     fields: Mapping[str, object],
     lines: Callable[[PageData], Sequence[Line]],
 ) -> PagedCall[PageData, Line]:
-    """Return the pages of a series; an empty page costs nothing."""
+    """Return the pages of the series *name* of *mint*; an empty page costs nothing.
+
+    lines   a function that returns the rows of a page
+    """
 
     def call_at(cursor: str | None) -> ApiCall[PageData]:
         return ApiCall(

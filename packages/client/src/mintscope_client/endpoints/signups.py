@@ -21,7 +21,7 @@ class SignedUp(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ConfirmedEmail(msgspec.Struct, frozen=True):
-    """The next step of an application whose mailbox is confirmed."""
+    """The answer to a confirmed mailbox of an application; *message* says what to do next."""
 
     message: str
 

@@ -46,7 +46,10 @@ class Agent:
         return int(answer.json()["signupId"])
 
     def read_code(self) -> str:
-        """Return the code from the e-mail on the demo's mailbox page; in your copy, use IMAP."""
+        """Return the confirmation code from the e-mail, which the demo shows on a page.
+
+        In your copy, read the e-mail by IMAP.
+        """
         page = self.service.get("/mailbox", params={"to": self.email})
         number = re.search(r'href="/mailbox/(\d+)"', page.raise_for_status().text)
         if number is None:
@@ -112,7 +115,7 @@ def show(what: str, outcome: object) -> None:
 
 
 def run(command: str, **values: object) -> None:
-    """Print and run *command*, a command of an administrator, with *values* in its braces."""
+    """Print and run the shell command *command*, with each `{name}` replaced by a value."""
     words = [word.format(**values) for word in shlex.split(command)]
     show("  an administrator", " ".join(words[-4:]))
     subprocess.run(words, check=True, stdout=subprocess.DEVNULL)

@@ -97,9 +97,9 @@ class WalletSignIn(PayingAuth):
 
     @override
     def adopt(self, method: str, url: httpx.URL) -> str | None:
-        """Claim the payment that an earlier process left for the request *method* *url*.
+        """Take over the unresolved payment of an earlier process for the request *method* *url*.
 
-        Return the key of the payment; None if there is no such payment.
+        Return the idempotency key of the payment; None if there is no such payment.
         """
         return None if self._otherwise is None else self._otherwise.adopt(method, url)
 

@@ -42,10 +42,7 @@ class EventReader:
         self._data = []
 
     def note(self, event_id: str | None, retry_ms: int | None) -> None:
-        """Store the id of a WebSocket message, and its pause, for the next connection.
-
-        A value of None leaves the stored value unchanged.
-        """
+        """Store an event's id and its pause before a reconnection; None changes nothing."""
         self.last_id = self.last_id if event_id is None else event_id
         self.retry_s = self.retry_s if retry_ms is None else retry_ms / 1000
 

@@ -1,4 +1,4 @@
-"""The events of a stream of reports."""
+"""The reports that a stream yields."""
 
 import msgspec
 

@@ -142,7 +142,7 @@ class LiveCall:
             raise failure
 
     def lose(self, trouble: httpx.RequestError) -> None:
-        """Record *trouble* as the reason of the end, unless the service has sent another reason."""
+        """Record that the connection is lost, unless the service has named another reason."""
         if isinstance(trouble, NOT_SENT):
             self._release(is_unspent=True)
         if self._failure is None:
@@ -228,7 +228,7 @@ class LiveCall:
         return None
 
     def _begin(self, minute: StartedMinute) -> None:
-        """Count the credits of *minute*, and reserve those of the next minute if possible."""
+        """Count the credits that *minute* cost, and reserve those of the next one if possible."""
         self._session.budget.give_back(self._reserved - minute.credits)
         self._reserved = 0
         self._credits_left = minute.credits_remaining
@@ -267,7 +267,7 @@ class LiveCall:
         self._charged_from_s = self._session.clock.monotonic_s() + after_s
 
     def _release(self, *, is_unspent: bool = False) -> None:
-        """Count the reserved credits as unspent if *is_unspent*, or before a charge is possible."""
+        """End the reservation; return its credits if they are unspent or cannot be charged yet."""
         if is_unspent or self._session.clock.monotonic_s() < self._charged_from_s:
             self._session.budget.give_back(self._reserved)
         self._reserved = 0

@@ -42,7 +42,7 @@ def account(world: World, address: Pubkey) -> Account | None:
 
 
 def token_accounts(world: World, mint: Pubkey) -> Iterator[Pubkey]:
-    """Yield the addresses of the market's token accounts of *mint*."""
+    """Yield the addresses of all accounts of the simulated market that hold the token *mint*."""
     of = str(mint)
     return (
         Pubkey.from_string(key) for key, held in world.holdings.items() if held.token.mint == of
@@ -58,7 +58,7 @@ def _mint(world: World, token: Token) -> Account:
 
 @lru_cache(maxsize=4)
 def _places_of_names(tokens: tuple[Token, ...]) -> dict[str, Token]:
-    """Return *tokens*, each by the address of the Metaplex account with its name."""
+    """Return *tokens* by the address of the Metaplex account that stores the name of each."""
     program = Pubkey.from_string(METAPLEX)
     seeds = {each: [b"metadata", bytes(program), keys(each.mint)] for each in tokens}
     return {

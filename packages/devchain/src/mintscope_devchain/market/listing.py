@@ -89,7 +89,7 @@ STORY: Final = (
 
 
 def numbered(number: int) -> Listing:
-    """Return listing *number*; beyond LISTINGS, return a variant of a listing, with fewer swaps."""
+    """Return the token of the market with *number*; high numbers give variants with fewer swaps."""
     again, which = divmod(number, len(LISTINGS))
     listing = LISTINGS[which]
     if not again:

@@ -34,7 +34,11 @@ class Noise:
         self._shared_pools = [each for each in world.pools() if each.venue is Venue.PUMP_SWAP]
 
     def transactions(self, slot: Slot, at: UnixS, bank: bytes) -> Iterator[MarketTransaction]:
-        """Apply and yield the transactions of *slot*; *bank* is the hash that is in the votes."""
+        """Apply and yield the votes, payments and liquidity changes of *slot*.
+
+        at     the time of the slot
+        bank   the bank hash that the votes contain
+        """
         yield from self._votes(slot, at, bank)
         if self._random.random() < PAID:
             yield self._payment()
@@ -64,7 +68,7 @@ class Noise:
         )
 
     def _filled(self) -> list[Pool]:
-        """Return the pools of PumpSwap that hold tokens."""
+        """Return the PumpSwap pools whose base vault has tokens."""
         return [each for each in self._shared_pools if self._world.balances[each.base_vault]]
 
     def _liquidity_change(self, at: UnixS, pools: list[Pool]) -> MarketTransaction:
@@ -90,7 +94,7 @@ class Noise:
         return self._send(partial(pumpswap.change_liquidity, change), Submission(owner))
 
     def _send(self, build: Callable[[], Invocation], envelope: Submission) -> MarketTransaction:
-        """Apply and return the transaction whose only instruction is built by *build*."""
+        """Apply and return a transaction with one instruction, which *build* returns."""
         return self._world.transact(partial(_alone, build), envelope)
 
 

@@ -1,4 +1,4 @@
-"""A token, a pool, and one trade against it."""
+"""The pools of the simulated market: their tokens, and one trade in a pool."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -48,7 +48,7 @@ class Token(NamedTuple):
 
 
 class Reserves(NamedTuple):
-    """The reserves from which the price of a pool follows, in raw units."""
+    """The base and quote reserves of a pool, in raw units; they determine its price."""
 
     base: int
     quote: int
@@ -103,7 +103,7 @@ class Fill(NamedTuple):
 
     @property
     def received(self) -> Token:
-        """The token that the pool receives."""
+        """The token that the trader pays to the pool."""
         return self.pool.quote if self.is_buy else self.pool.base
 
     @property
@@ -118,7 +118,7 @@ class Fill(NamedTuple):
 
     @property
     def vault_out(self) -> str:
-        """The address of the vault that pays the trader."""
+        """The address of the pool's vault from which the trader is paid."""
         return self.pool.base_vault if self.is_buy else self.pool.quote_vault
 
     @property

@@ -1,4 +1,4 @@
-"""Target prices, which move at random and tend to return to their initial values."""
+"""Prices towards which trades move the market; they change at random, but return to the start."""
 
 from math import exp, sqrt
 from random import Random
@@ -39,6 +39,6 @@ class Prices:
         return self._home[token.mint] * exp(self._drift.get(token.mint, 0.0))
 
     def raw(self, base: Token, quote: Token) -> float:
-        """Return the price of the smallest unit of *base*, in smallest units of *quote*."""
+        """Return the price of one raw unit of *base*, in raw units of *quote*."""
         unit: float = 10.0 ** (quote.decimals - base.decimals)
         return self.usd(base) / self.usd(quote) * unit

@@ -46,7 +46,7 @@ SOL_SIZE_MIN: Final = 1 / 60
 
 
 class Traffic:
-    """Makes the transactions of blocks, in order."""
+    """Makes the transactions of the simulated market, block by block."""
 
     def __init__(
         self,
@@ -71,9 +71,11 @@ class Traffic:
     def block(
         self, slot: Slot, at: UnixS, parent: str, after_s: float
     ) -> tuple[MarketTransaction, ...]:
-        """Apply and return the transactions of *slot*; its parent block has the hash *parent*.
+        """Apply and return the transactions of the block at *slot*.
 
-        at, after_s   the time of the block, and the seconds since its parent block
+        at        the time of the block
+        parent    the hash of its parent block
+        after_s   the seconds since its parent block
         """
         self._prices.advance(after_s)
         intents: list[Callable[[], Iterable[MarketTransaction]]] = []
@@ -91,7 +93,10 @@ class Traffic:
         return tuple(transaction for intent in intents for transaction in intent())
 
     def _pace(self, listed: Listed, at: UnixS, after_s: float) -> tuple[int, float]:
-        """Return the number of swaps in a block, and their size as a multiple of the usual size."""
+        """Return the number of swaps of a token in the next block, and the size of each.
+
+        The size is a multiple of the usual size.
+        """
         listing = listed.listing
         age = self._opens - at
         if listing.born is not None and age > listing.born:
@@ -107,7 +112,7 @@ class Traffic:
         return int(expected) + (self._random.random() < expected % 1), size
 
     def _graduate(self, listed: Listed, at: UnixS) -> Iterator[MarketTransaction]:
-        """Yield the transaction, if due, that moves a token from its curve to its pool."""
+        """If due, yield the transaction that moves a token from its bonding curve to its pool."""
         listing = listed.listing
         world = self._world
         if listing.graduates is None or self._opens - at > listing.graduates:
@@ -123,7 +128,7 @@ class Traffic:
         yield world.transact(lambda: (build(),), Submission(payer))
 
     def _trade_sol(self, at: UnixS, size: float) -> Iterator[MarketTransaction]:
-        """Yield a swap between SOL and dollars, so that each block has a rate of SOL."""
+        """Yield one swap of SOL and dollars, from which the block's price of SOL follows."""
         fill = None
         while fill is None:
             fill = self._fill(self._random.choice(self._world.sol_pools), 0.5, at, size, dust=0)

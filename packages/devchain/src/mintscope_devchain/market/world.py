@@ -39,7 +39,7 @@ CURVE_PRODUCT: Final = 30 * 1_073_000_000
 
 
 class Listed(NamedTuple):
-    """A token with its listing and its pools."""
+    """A token with its pools, and with the rules for its listing in the market."""
 
     token: Token
     listing: Listing
@@ -51,10 +51,10 @@ class Listed(NamedTuple):
 
 
 class World:
-    """The balances of all accounts, and the only code that changes them."""
+    """The balances of all accounts of the simulated market; only its methods change them."""
 
     def __init__(self, *, seed: int, mints: int, has_story: bool = False) -> None:
-        """Create *mints* tokens and, if *has_story*, the tokens of STORY after them."""
+        """Create pools of SOL and of *mints* tokens; if *has_story*, add the tokens of STORY."""
         self._seed = seed
         # The addresses that a transaction can name, except those of accounts that it opens itself
         self._addresses = {*READ_ONLY, PUMP_FUN_FEES, JITO_TIPS, SOL.mint, DOLLAR.mint}
@@ -86,7 +86,10 @@ class World:
         self.balances |= {voter: 30 * LAMPORTS_PER_SOL for voter, _ in self.validators}
 
     def held(self, owner: str, token: Token) -> str:
-        """Return the token account of *owner* for *token*; for SOL, the account of wrapped SOL."""
+        """Return the address of the token account in which *owner* holds *token*.
+
+        SOL is held as wrapped SOL.
+        """
         return self._held[owner, token.mint]
 
     def lp_account(self, owner: str, pool: Pool) -> str:
@@ -94,13 +97,13 @@ class World:
         return self._held[owner, Mint(pool.parts[LP_MINT])]
 
     def may_name(self, transaction: MarketTransaction, account: str) -> bool:
-        """Return whether *transaction* may name *account*: False if it certainly does not."""
+        """Return False if *transaction* certainly does not name *account*, otherwise True."""
         return account in self._addresses or account in transaction.before
 
     def transact(
         self, build: Callable[[], tuple[Invocation, ...]], envelope: Submission
     ) -> MarketTransaction:
-        """Apply and return the transaction with the instructions that *build* returns."""
+        """Apply and return a transaction with the instructions that *build* returns."""
         moved = moves(build())
         balances = self.balances
         before = {envelope.payer: balances[envelope.payer]}
@@ -136,7 +139,7 @@ class World:
                 del self.balances[account]
 
     def _address(self, *parts: object) -> str:
-        """Return the address of *parts* in this market, which its transactions can name."""
+        """Return the address made from *parts*, and add it to those that transactions may name."""
         made = address(self._seed, *parts)
         self._addresses.add(made)
         return made

@@ -1,4 +1,4 @@
-"""JSON-RPC: the contents of accounts."""
+"""JSON-RPC methods that read accounts, such as getAccountInfo."""
 
 from base64 import b64encode
 from collections.abc import Callable, Iterator
@@ -134,9 +134,9 @@ class AccountMethods:
 def show(
     account: Account | None, options: AccountOptions, read: Callable[[Pubkey], Account | None]
 ) -> Json | None:
-    """Return *account* in the form of *options*; None if *account* is None.
+    """Return *account* as getAccountInfo does with *options*; None if *account* is None.
 
-    read     a function that reads an account, used for mints
+    read     a function that reads another account, such as the mint of a token account
     Raises   RpcError if the data is too long for base58
     """
     if account is None:

@@ -45,7 +45,7 @@ class Chain(Protocol):
     vm: Vm
 
     def entries(self, block: ChainBlock) -> Sequence[Json]:
-        """Return the transactions of *block* in the form of getBlock."""
+        """Return the transactions of *block* as the RPC method getBlock returns them."""
         ...
 
     def entry(self, block: ChainBlock, at: int) -> Json:
@@ -175,7 +175,7 @@ class BlockMethods:
 
 
 def head(block: ChainBlock) -> Json:
-    """Return the getBlock result of *block* without transactions and rewards."""
+    """Return the getBlock result for *block*, an RPC answer, without transactions and rewards."""
     return {
         "blockHeight": block.height,
         "blockTime": block.time,

@@ -31,7 +31,7 @@ _Atoms = Annotated[int, msgspec.Meta(ge=0, le=GIFT_ATOMS_MAX)]
 
 
 class DevMethods:
-    """Answers calls that only test chains have."""
+    """JSON-RPC methods that only test chains have: the faucet, faults and information."""
 
     def __init__(self, vm: Vm) -> None:
         self._vm = vm

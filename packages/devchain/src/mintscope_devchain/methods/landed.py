@@ -1,4 +1,4 @@
-"""JSON-RPC: transactions in blocks."""
+"""JSON-RPC methods about the transactions in blocks, such as getTransaction."""
 
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
@@ -31,7 +31,7 @@ RECENT_BLOCKS: Final = 300
 
 
 class LandedMethods:
-    """Answers calls about transactions in blocks, including those of the market if there is one."""
+    """JSON-RPC methods about transactions in blocks, including those of the simulated market."""
 
     def __init__(self, vm: Vm, past: ChainPast | None = None) -> None:
         self._vm = vm
@@ -143,7 +143,10 @@ def _between(history: Iterator[Done], options: HistoryOptions) -> Iterator[Done]
 
 
 def _expect_readable(shown: Json, options: TransactionOptions) -> None:
-    """Remove the version from *shown* for an old client; raise RpcError if it is not legacy."""
+    """Remove the version from *shown*, a transaction, for a client that accepts no versions.
+
+    Raises RpcError if the transaction has a version.
+    """
     old_client = options.max_supported_transaction_version is None
     if old_client and shown.pop("version") != "legacy":
         raise unsupported_version()

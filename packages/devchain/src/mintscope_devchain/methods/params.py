@@ -1,4 +1,4 @@
-"""Types of call parameters, and the rejection of invalid ones.
+"""Types of the parameters of JSON-RPC methods; parameters of another form are refused.
 
 Parameters are positional.  Unknown fields of objects are ignored, as by a node.
 """
@@ -36,7 +36,7 @@ class RpcError(Exception):
 
 
 def table(answers: Mapping[str, Callable[..., object]]) -> Mapping[str, Answer]:
-    """Return *answers*, functions by method, each wrapped in a check of its parameters.
+    """Return *answers*, functions by JSON-RPC method; each then checks its parameters.
 
     The types of the parameters are those in the Python signature of an answer.
     """
@@ -67,7 +67,7 @@ def _convert(params: Sequence[object], kind: type[T]) -> T:
 
 
 def _said(value: object) -> object:
-    """Return *value* without options that are null: clients send null for a missing option."""
+    """Return *value* without its null options, which some clients send instead of omitting them."""
     if isinstance(value, dict):
         return {name: _said(each) for name, each in value.items() if each is not None}
     return value
@@ -127,7 +127,7 @@ class _Options(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ContextOptions(_Options, frozen=True, kw_only=True):
-    """The commitment and the least slot that the caller requests."""
+    """Options of most RPC methods: a commitment, and the least slot of the node's state."""
 
     commitment: CommitmentLevel | None = None
     min_context_slot: Natural | None = None
@@ -144,7 +144,7 @@ class BlockOptions(_Options, frozen=True, kw_only=True):
 
 
 class Slice(_Options, frozen=True, kw_only=True):
-    """The part of an account's data to return."""
+    """The bytes of an account's data to return, as in the option `dataSlice` of Solana's RPC."""
 
     offset: Natural
     length: Natural
@@ -175,7 +175,7 @@ class SendOptions(_Options, frozen=True, kw_only=True):
 
 
 class SimulatedAccounts(_Options, frozen=True, kw_only=True):
-    """The accounts whose state after the simulation is returned."""
+    """The option `accounts` of simulateTransaction: accounts to return after the transaction."""
 
     addresses: list[Pubkey]
     encoding: Literal["base64", "jsonParsed"] = "base64"
@@ -198,7 +198,7 @@ class StatusOptions(_Options, frozen=True, kw_only=True):
 
 
 class HistoryOptions(ContextOptions, frozen=True, kw_only=True):
-    """The part of an address's history to return, newest first."""
+    """Options of getSignaturesForAddress: how many transactions, before and until which one."""
 
     limit: Annotated[int, msgspec.Meta(ge=1, le=HISTORY_MAX)] = HISTORY_MAX
     before: Signature | None = None
@@ -206,7 +206,7 @@ class HistoryOptions(ContextOptions, frozen=True, kw_only=True):
 
 
 class TokenFilter(_Options, frozen=True, kw_only=True):
-    """The token accounts to return: those of a mint, or those of a token program."""
+    """The filter of getTokenAccountsByOwner: the accounts of a mint, or of a token program."""
 
     mint: Pubkey | None = None
     program_id: Pubkey | None = None

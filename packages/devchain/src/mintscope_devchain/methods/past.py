@@ -1,4 +1,4 @@
-"""The transactions of a market's chain, by signature and newest first."""
+"""The past transactions of a devchain with a market, newest first or by signature."""
 
 from collections.abc import Callable, Iterator
 from itertools import chain as joined
@@ -12,7 +12,7 @@ from mintscope_devchain.transaction import Json
 
 
 class Done(NamedTuple):
-    """A transaction in a block, with the parts that lists show.
+    """A transaction in a block, with the data that lists of transactions show.
 
     names   returns whether the transaction names an account, also in a lookup table
     """
@@ -26,7 +26,7 @@ class Done(NamedTuple):
 
 
 def done(landed: LandedTransaction) -> Done:
-    """Return the transaction *landed* as a Done."""
+    """Return *landed*, a transaction of the virtual machine, as a `Done`."""
     keys = frozenset(map(str, landed.outcome.keys.all))
     at = landed.block
     shown = memo(landed.transaction)
@@ -43,7 +43,7 @@ class ChainPast:
         self._slots: dict[str, int] = {}
 
     def newest_first(self) -> Iterator[Done]:
-        """Yield the transactions in stored blocks and older sent transactions, newest first."""
+        """Yield the transactions of stored blocks, then older sent ones, newest first."""
         blockstore = self._chain.blockstore
         vm = self._chain.vm
         slots = list(blockstore.slots)

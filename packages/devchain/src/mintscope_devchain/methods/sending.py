@@ -166,9 +166,10 @@ class SendMethods:
         transaction: VersionedTransaction,
         outcome: Execution | None,
     ) -> list[Json | None]:
-        """Return the *wanted* accounts after *transaction*; all are None if *transaction* fails.
+        """Return the accounts that a simulation is to show, as they are after *transaction*.
 
-        Raises RpcError if more accounts are wanted than *transaction* has static keys.
+        All are None if *transaction* fails.  Raises RpcError if more accounts are wanted than
+        *transaction* has static keys.
         """
         most = len(transaction.message.account_keys)
         if len(wanted.addresses) > most:
@@ -245,7 +246,7 @@ def _read_transaction(text: str, encoding: _Encoding) -> VersionedTransaction:
 
 
 def _read_message(text: str) -> AnyMessage:
-    """Return the message in *text*; check its indexes and counts.
+    """Decode *text*, a transaction message in base64, and check its indexes and counts.
 
     Raises RpcError if *text* is not a valid message.
     """

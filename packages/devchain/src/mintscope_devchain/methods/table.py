@@ -22,7 +22,7 @@ VERSION: Final = {"solana-core": "4.3.1", "feature-set": 3640012085}
 
 
 class Methods:
-    """Answers calls about *vm*, and about the blocks of *chain* if there is one."""
+    """The JSON-RPC methods of a devchain: those of *vm*, and those about blocks of *chain*."""
 
     def __init__(self, vm: Vm, chain: Chain | None = None) -> None:
         self._faults = vm.faults

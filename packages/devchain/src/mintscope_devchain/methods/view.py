@@ -1,4 +1,4 @@
-"""The state of the chain at a level of commitment, and answers with a `context`."""
+"""The state of the devchain at a commitment, and JSON-RPC results with a `context`."""
 
 from typing import Final
 

@@ -14,7 +14,7 @@ SELF_CALL: Final = bytes.fromhex("e445a52e51cb9a1d")
 
 
 def _integers(code: str) -> Callable[..., bytes]:
-    """Return an encoder of integers of the type that `struct` calls *code*."""
+    """Return a function that encodes integers in the `struct` format *code*, little-endian."""
     return lambda *values: pack(f"<{len(values)}{code}", *values)
 
 

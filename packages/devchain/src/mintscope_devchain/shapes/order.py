@@ -52,7 +52,7 @@ def direct(fill: Fill, *, wrapped: bool, tip: int, price: int) -> tuple[Invocati
 
 
 def routed(fills: Sequence[Fill], *, price: int) -> tuple[Invocation, ...]:
-    """Return one Jupiter route through *fills*: the output of each fill pays for the next."""
+    """Return one Jupiter route through the trades *fills*: the output of each pays for the next."""
     first = fills[0]
     last = fills[-1]
     hops = [SWAP[fill.pool.venue](fill) for fill in fills]
@@ -79,7 +79,7 @@ def _reported(fill: Fill, hop: Invocation) -> bytes:
 
 
 def _variant(fill: Fill) -> bytes:
-    """Return Jupiter's number for the program that swaps *fill*, with its arguments."""
+    """Return the number, and the arguments, by which Jupiter names the program of *fill*."""
     number = u8(ROUTED[fill.pool.venue])
     if fill.pool.venue is Venue.WHIRLPOOL:
         return number + u8(vaults.starts_with_base(fill.pool) is not fill.is_buy, 0)

@@ -1,4 +1,4 @@
-"""The pump.fun bonding curve, which pays in lamports; in a sell, no instruction moves them."""
+"""The Pump.fun bonding curve: it moves lamports itself, in a sell without any instruction."""
 
 from mintscope_devchain.addresses import (
     PUMP_FEE_PROGRAM,
@@ -27,7 +27,7 @@ RESERVED_BASE = 206_900_000_000_000  # raw units of the base that the curve hold
 
 
 def swap(fill: Fill) -> Invocation:
-    """Return the instruction of *fill*: a buy or a sell."""
+    """Return the instruction of Pump.fun that makes the trade *fill*: a buy or a sell."""
     curve = fill.pool
     trader = fill.trader
     reported = _trade_event(fill)
@@ -68,7 +68,10 @@ def swap(fill: Fill) -> Invocation:
 
 
 def migrate(curve: Pool, pool: Pool, payer: str, amounts: tuple[int, int]) -> Invocation:
-    """Return the migration that moves *amounts*, tokens and lamports, from *curve* to *pool*."""
+    """Return the instruction with which Pump.fun moves liquidity from *curve* to *pool*.
+
+    amounts   the tokens in atoms, and the lamports
+    """
     tokens, lamports = amounts
     accounts = (
         *(PUMP_FUN_GLOBAL, PUMP_FUN_FEES, curve.base.mint, curve.address, curve.base_vault),

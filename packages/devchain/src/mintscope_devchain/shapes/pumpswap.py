@@ -28,7 +28,7 @@ _move = spl.transfer_checked
 
 
 def swap(fill: Fill) -> Invocation:
-    """Return the instruction of *fill*: a buy or a sell."""
+    """Return the instruction of PumpSwap that makes the trade *fill*: a buy or a sell."""
     return _buy(fill) if fill.is_buy else _sell(fill)
 
 

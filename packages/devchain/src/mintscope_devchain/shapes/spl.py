@@ -37,7 +37,7 @@ def transfer_checked(source: str, target: str, amount: int, owner: str, token: T
 
 
 def exchange(fill: Fill) -> tuple[Invocation, Invocation]:
-    """Return the two transfers of *fill*: to the pool, then to the trader."""
+    """Return the transfer of the trader's tokens to the pool, and of the pool's to the trader."""
     return (
         transfer_checked(fill.source, fill.vault_in, fill.amount_in, fill.trader, fill.received),
         transfer_checked(
@@ -78,7 +78,7 @@ def wrap(account: str, owner: str, lamports: int) -> tuple[Invocation, ...]:
 
 
 def unwrap(account: str, owner: str, lamports: int) -> Invocation:
-    """Return the CloseAccount that pays the lamports of *account* to *owner*."""
+    """Return the CloseAccount of a wrapped SOL account, which pays its lamports to *owner*."""
     moved = Move(account, owner, lamports)
     return _named("CloseAccount", SPL, (account, owner, owner), u8(9), moved)
 
@@ -86,5 +86,5 @@ def unwrap(account: str, owner: str, lamports: int) -> Invocation:
 def _named(
     name: str, program: str, accounts: tuple[str, ...], data: bytes, *moved: Move
 ) -> Invocation:
-    """Return the call of an instruction that writes its *name* to the log."""
+    """Return the call of an instruction that logs "Instruction: " and *name*."""
     return Invocation(program, accounts, data, says=f"Instruction: {name}", moves=moved)

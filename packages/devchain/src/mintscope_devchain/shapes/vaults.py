@@ -1,4 +1,4 @@
-"""The programs whose pools hold both tokens in vaults: Raydium, Orca and Meteora.
+"""Swaps of the programs whose pools hold both tokens in vaults: Raydium, Orca and Meteora.
 
 Events of concentrated pools have prices and liquidity; here these are computed from the reserves of
 a constant product.
@@ -107,7 +107,7 @@ def whirlpool(fill: Fill) -> Invocation:
 
 
 def meteora_dlmm(fill: Fill) -> Invocation:
-    """Return a swap of Meteora's bins; token X is the base, Y the quote."""
+    """Return a swap in the bins of a Meteora DLMM pool; token X is the base, Y the quote."""
     pool = fill.pool
     fee = fill.amount_in * FEE_BPS[Venue.METEORA_DLMM] // BASIS_POINTS
     reported = b"".join(
@@ -130,17 +130,17 @@ def meteora_dlmm(fill: Fill) -> Invocation:
 
 
 def starts_with_base(pool: Pool) -> bool:
-    """Return whether the base is token 0 (or A): the mint whose bytes are lower."""
+    """Return whether the pool's base is its token 0 (or A): the mint whose bytes are lower."""
     return raw(pool.base.mint) < raw(pool.quote.mint)
 
 
 def _ordered(pool: Pool, base: T, quote: T) -> tuple[T, T]:
-    """Return *base* and *quote* in the order of tokens 0 and 1 (or A and B)."""
+    """Return *base* and *quote* in the order in which *pool* stores its tokens."""
     return (base, quote) if starts_with_base(pool) else (quote, base)
 
 
 def _is_from_first(fill: Fill) -> bool:
-    """Return whether the trader pays with token 0 (or A)."""
+    """Return whether the trader pays with the token that the pool stores as token 0 (or A)."""
     return starts_with_base(fill.pool) is not fill.is_buy
 
 
@@ -155,5 +155,5 @@ def _sqrt_price_x64(pool: Pool, reserves: Reserves) -> int:
 
 
 def _bin_id(reserves: Reserves) -> int:
-    """Return the number of the bin with the price of the base in the quote."""
+    """Return the number of Meteora's bin (a range of prices) for the price of these reserves."""
     return floor(log(reserves.quote / reserves.base) / log(BIN_STEP))

@@ -1,1 +1,1 @@
-"""The chain over Yellowstone gRPC."""
+"""The blocks of a devchain as a Yellowstone gRPC stream."""

@@ -1,4 +1,4 @@
-"""Conversion of transactions from the JSON of getBlock to messages of a stream."""
+"""Converts transactions from the JSON of getBlock to messages of a Yellowstone stream."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -34,12 +34,12 @@ class StreamedChain(Protocol):
     blockstore: Blockstore
 
     def entries(self, block: ChainBlock) -> Sequence[Json]:
-        """Return the transactions of *block* in the form of getBlock."""
+        """Return the transactions of *block* as the RPC method getBlock returns them."""
         ...
 
 
 class GeyserServer:
-    """A gRPC server that streams *chain* on one address.
+    """A gRPC server that streams *chain* in the protocol of Yellowstone.
 
     addresses_max   the most addresses in a filter of blocks; providers have such a limit
     x_token         the token that clients must send; "": they send none
@@ -171,7 +171,7 @@ class GeyserServer:
         request: Request,
         messages: Sequence[Update],
     ) -> Iterator[Update]:
-        """Yield *messages*, changed as *fault* changes the banks of the slot."""
+        """Yield *messages* with the banks of *fault*, such as a second bank that dies."""
         match fault:
             case "banks":
                 yield from interleaved(self._dying(block, request, block.slot, 1), messages)
@@ -215,7 +215,10 @@ class GeyserServer:
         return Update(slot=geyser_pb2.SubscribeUpdateSlot(slot=slot, status=status, bank_id=named))
 
     def _messages(self, block: ChainBlock, request: Request, bank: int = 0) -> Iterator[Update]:
-        """Yield the messages for *request* about a bank of *block*, between two slot statuses."""
+        """Yield the messages for *request* about *block*, between the first and last slot statuses.
+
+        bank   the number of the bank that executed the block
+        """
         infos = [to_protobuf(entry, at) for at, entry in enumerate(self._chain.entries(block))]
         bank_id = bank_of(block.slot, bank)
         named = bank_id if self._names_banks else 0
@@ -286,7 +289,7 @@ def _touches(info: Info, addresses: Sequence[str]) -> bool:
 
 
 async def _end(fault: StreamFault | None, context: Context) -> None:
-    """End the subscription if *fault* is "cut" or "lagged"; never return if it is "silent"."""
+    """Abort the subscription if *fault* is "cut" or "lagged"; if it is "silent", never return."""
     if fault == "cut":
         await _abort(context, grpc.StatusCode.UNAVAILABLE, "connection reset")
     if fault == "lagged":

@@ -35,7 +35,7 @@ INSUFFICIENT_FUNDS: Final = 1
 
 
 class Inner(NamedTuple):
-    """An instruction that a program invoked."""
+    """An instruction that a program invoked, and the depth of the invocation."""
 
     instruction: CompiledInstruction
     stack_height: int
@@ -45,7 +45,8 @@ class Inner(NamedTuple):
 class Execution:
     """The effect of a transaction, executed or simulated.
 
-    before   the accounts that it can write, before it ran; after: these accounts after it ran
+    before   the accounts that it can write, before it ran
+    after    the same accounts after it ran
     fee      its fee in lamports
     landed   whether it becomes part of a block: it succeeded, or failed and paid its fee
     inner    the inner instructions, one list for each instruction
@@ -89,7 +90,7 @@ class Bank:
         return account if account is not None and account.lamports else None
 
     def put(self, address: Pubkey, account: Account | None) -> None:
-        """Write *account* without any checks; None: delete the account at *address*."""
+        """Store *account* at *address* without any checks; None: delete the account there."""
         self._svm.set_account(address, NOTHING if account is None else account)
         self._note({address: account})
 
@@ -111,7 +112,7 @@ class Bank:
         return outcome
 
     def execute(self, transaction: VersionedTransaction) -> Execution:
-        """Run *transaction*, store its effects if it lands, and return them."""
+        """Run *transaction*, and return the result; if the transaction lands, store its effects."""
         case = self._open(transaction)
         if case.error is not None:
             return case
@@ -129,7 +130,7 @@ class Bank:
         return replace(failed, landed=True, after=self._now(case))
 
     def fail(self, transaction: VersionedTransaction) -> Execution:
-        """Take the fee of *transaction*; return an outcome with the error "insufficient funds"."""
+        """Take the fee of *transaction*, but fail it with the error "insufficient funds"."""
         case = self._open(transaction)
         if case.error is not None:
             return case
@@ -196,8 +197,6 @@ class _ReturnData(msgspec.Struct):
 
 
 class _ReturningMeta(msgspec.Struct):
-    """The parts of the JSON of LiteSVM that the types of solders lack."""
-
     return_data: _ReturnData
 
 
@@ -229,9 +228,10 @@ def _inner(call: InnerInstruction) -> Inner:
 
 
 def _transfer(transaction: VersionedTransaction) -> tuple[int, Pubkey]:
-    """Return the index and program of the first token instruction, or of the last instruction.
+    """Return the index and the program of the first SPL Token instruction.
 
-    Return 0 and the System program if there is no instruction.
+    Without one, return those of the last instruction; without any instruction, return 0 and the
+    System program.
     """
     message = transaction.message
     programs = [message.account_keys[call.program_id_index] for call in message.instructions]

@@ -1,4 +1,4 @@
-"""The blockhashes that transactions may name, and the messages that were processed with each."""
+"""The blockhashes that new transactions may name, and the messages processed with each."""
 
 from itertools import takewhile
 from typing import Final, Literal
@@ -26,7 +26,7 @@ class BlockhashQueue:
         self._processed: dict[Hash, set[Hash]] = {}
 
     def open(self, blockhash: Hash, *, height: int) -> None:
-        """Accept *blockhash*, the hash of the block at *height*, from now on."""
+        """From now on, accept transactions with *blockhash*, the hash of the block at *height*."""
         self._heights[blockhash] = height
         self._processed[blockhash] = set()
         # A fork lowers the height, so older blockhashes become valid again and are kept for a
@@ -55,9 +55,9 @@ class BlockhashQueue:
         return None
 
     def remember(self, message: AnyMessage) -> None:
-        """Record *message* as processed: refuse it from now on."""
+        """Record that *message* was processed, so that the same message is refused from now on."""
         self._processed[message.recent_blockhash].add(message.hash())
 
     def forget(self, message: AnyMessage) -> None:
-        """Accept *message* again, because its block was replaced."""
+        """Accept *message* again, because a fork has removed the block that contained it."""
         self._processed.get(message.recent_blockhash, set()).discard(message.hash())

@@ -1,4 +1,4 @@
-"""The form of a landed transaction in getBlock and getTransaction."""
+"""Writes a landed transaction in the JSON form of getBlock and getTransaction."""
 
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -41,7 +41,7 @@ def entry(
 
 
 def memo(transaction: VersionedTransaction) -> str | None:
-    """Return the memos of *transaction*, each after its length; None if it has no memo."""
+    """Return the memos of *transaction* as "[length] text"; None if it has no memo."""
     message = transaction.message
     texts = [
         bytes(call.data)

@@ -33,8 +33,8 @@ class Genesis:
                authority; a market with the same seed and enough tokens trades it with the symbol
                PAYMENT_SYMBOL
     usdc       the mint of USDC, at its address on mainnet
-    treasury   receives payments, in the token account `treasury_tokens` and in its account of USDC
-    fee_payer  pays the fees of payments, and starts with 10 SOL
+    treasury   receives payments: the payment token in its account `treasury_tokens`, and USDC
+    fee_payer  pays the network fees of payments, and starts with 10 SOL
     faucet     mints the payment token and USDC, and gives away SOL
     """
 
@@ -52,7 +52,7 @@ class Genesis:
         return Keypair.from_seed(self._digest(role))
 
     def blockhash(self, number: int) -> Hash:
-        """Return the hash of block *number*, for a chain that computes no hashes of its own."""
+        """Return a constant hash for the block *number*, instead of a hash of its content."""
         return Hash(self._digest(f"block {number}"))
 
     def tokens_of(self, owner: Pubkey, mint: Pubkey | None = None) -> Pubkey:
@@ -60,7 +60,7 @@ class Genesis:
         return get_associated_token_address(owner, mint or self.mint)
 
     def apply(self, bank: Bank) -> None:
-        """Write the first accounts into *bank*."""
+        """Store the mints of the payment tokens, and the service's first accounts, in *bank*."""
         mint = Mint(self.faucet.pubkey(), 0, PAYMENT_DECIMALS, is_initialized=True)
         for each in (self.mint, self.usdc):
             bank.put(each, Account(bank.rent_exempt(MINT_BYTES), bytes(mint), TOKEN))

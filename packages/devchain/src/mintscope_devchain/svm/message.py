@@ -33,7 +33,7 @@ class Keys(NamedTuple):
 
     @property
     def all(self) -> list[Pubkey]:
-        """All keys, in the order of their indexes in instructions."""
+        """All keys of the message, in the order in which instructions refer to them by index."""
         return [*self.static, *self.loaded_writable, *self.loaded_readonly]
 
 

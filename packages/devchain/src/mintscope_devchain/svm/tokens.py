@@ -36,9 +36,9 @@ def read_mint(account: Account | None) -> Mint | None:
 
 
 def _data(account: Account | None, size: int, mark: bytes) -> bytes | None:
-    """Return the first *size* bytes of *account*; None if its kind does not have *mark*.
+    """Return the first *size* bytes of *account*; None if it is not of the kind *mark*.
 
-    An account of exactly *size* bytes has this kind.  Token-2022 pads an account with extensions to
+    An account of exactly *size* bytes is.  Token-2022 pads an account with extensions to
     the length of a token account; the byte after the padding is the mark of its kind.
     """
     if account is None or account.owner not in PROGRAMS:
@@ -49,7 +49,7 @@ def _data(account: Account | None, size: int, mark: bytes) -> bytes | None:
 
 
 def ui_amount(atoms: int, decimals: int) -> Json:
-    """Return *atoms* as a `uiTokenAmount` of JSON-RPC."""
+    """Return *atoms* of a token with *decimals* in the form `uiTokenAmount` of JSON-RPC."""
     digits = str(atoms).zfill(decimals + 1)
     split = len(digits) - decimals
     fraction = digits[split:].rstrip("0")
@@ -62,7 +62,7 @@ def ui_amount(atoms: int, decimals: int) -> Json:
 
 
 def parsed_holding(holding: TokenAccount, decimals: int) -> Json:
-    """Return *holding* as `jsonParsed` shows it."""
+    """Return *holding*, a token account, in the encoding `jsonParsed` of JSON-RPC."""
     info: Json = {
         "isNative": holding.is_native is not None,
         "mint": str(holding.mint),
@@ -81,7 +81,7 @@ def parsed_holding(holding: TokenAccount, decimals: int) -> Json:
 
 
 def parsed_mint(mint: Mint) -> Json:
-    """Return *mint* as `jsonParsed` shows it."""
+    """Return *mint*, the data of a token, in the encoding `jsonParsed` of JSON-RPC."""
     return {
         "info": {
             "decimals": mint.decimals,

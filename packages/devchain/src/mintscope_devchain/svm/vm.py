@@ -34,7 +34,7 @@ ON_TIME: Final = Landing("late")
 
 
 class Closed(NamedTuple):
-    """The parts of a block that transactions need; *at_ms* is its time, Unix milliseconds."""
+    """The fields of a block that transactions depend on; *at_ms* is its time, Unix milliseconds."""
 
     slot: int
     height: int
@@ -43,7 +43,10 @@ class Closed(NamedTuple):
 
 
 class LandedTransaction(NamedTuple):
-    """A sent transaction in a block, with its outcome and its form in getBlock."""
+    """A sent transaction that is in a block.
+
+    entry   the transaction in the form of the RPC method getBlock
+    """
 
     signature: str
     transaction: VersionedTransaction
@@ -54,7 +57,7 @@ class LandedTransaction(NamedTuple):
 
 
 class Busy(Exception):
-    """Too many transactions are pending."""
+    """The transaction was refused, because too many transactions wait for a block."""
 
 
 class Vm:
@@ -114,14 +117,14 @@ class Vm:
         return landed
 
     def fork_depth(self) -> int:
-        """Return the number of blocks to undo for the transactions that must vanish now."""
+        """Return the number of blocks that a fork must undo to remove what must vanish now."""
         slots = [landed.block.slot for landed in self._to_vanish()]
         return sum(block.slot >= min(slots) for block in self._blocks) if slots else 0
 
     def rewind(self, depth: int) -> None:
-        """Undo the newest *depth* blocks; their transactions are pending again.
+        """Undo the newest *depth* blocks, as a fork does; their transactions are pending again.
 
-        Transactions that had to vanish are not pending: clients would have to send them again.
+        A transaction that a fault makes vanish is not pending again: its client must resend it.
         """
         gone = {landed.signature for landed in self._to_vanish()}
         dropped = [self._blocks.pop() for _ in range(depth)]
@@ -184,7 +187,7 @@ class Vm:
         return next(at, self._blocks[0])
 
     def commitment(self, slot: int) -> CommitmentLevel:
-        """Return the commitment of the block of *slot*."""
+        """Return the present commitment of the block of *slot*: "processed" if it is still new."""
         if slot <= self._reached("finalized"):
             return "finalized"
         return "confirmed" if slot <= self._reached("confirmed") else "processed"
