@@ -67,7 +67,7 @@ def by_row(past: PastCandles) -> Callable[[], None]:
 
 
 def cpu_ms(run: Callable[[], object]) -> float:
-    """Return the median processor time of *run*, in ms."""
+    """Return the median of the processor times of ROUNDS calls of *run*, in ms."""
     taken = []
     for _ in range(ROUNDS):
         begun = time.thread_time()

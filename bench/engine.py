@@ -37,7 +37,7 @@ MINT: Final = Mint("So11111111111111111111111111111111111111112")
 
 
 def run() -> list[Figure]:
-    """Measure all operations of the engine and its peers; return the figures."""
+    """Measure the engine and two peers: the times of swaps and reports, and memory."""
     rng = np.random.default_rng(1)
     engine = Engine(MINTS)
     engine.apply(_random_trades(rng, np.arange(MINTS), np.full(MINTS, START)))
@@ -108,7 +108,7 @@ def _zipf_trades(rng: np.random.Generator, at: int) -> Trades:
 
 
 def _give_history(rng: np.random.Generator, engine: Engine, row: int) -> None:
-    """Apply a trade to *row* every minute until its EMA-200 of `h1` has a value."""
+    """Apply a swap of one mint every minute, until its `h1` has the candles for an EMA of 200."""
     times = START + np.arange(0, HISTORY, min(WIDTHS))
     engine.apply(_random_trades(rng, np.full(len(times), row), times))
 

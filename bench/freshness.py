@@ -130,7 +130,7 @@ def ask_on_and_on(port: int, token: str) -> list[Seen]:
 
 
 def confirmed_at(port: int) -> dict[int, float]:
-    """Return, by slot, the time at which the node on *port* confirmed each block."""
+    """Return by slot when the node on *port* confirmed each block, in monotonic seconds."""
     moments = asked_of_node(port, "bench_confirmed")
     return {int(slot): at_s for slot, at_s in moments.items()}
 

@@ -76,7 +76,7 @@ class Rounds:
 
 
 def run() -> list[Figure]:
-    """Return requests per second, and the processor time of a request, of mintscope and peers."""
+    """Measure mintscope and its peers: requests a second, and processor time of a request."""
     with TemporaryDirectory() as name, ExitStack() as stack:
         folder = Path(name)
         tokens = prepare(folder)

@@ -1,4 +1,4 @@
-"""The load of the main thread of a browser by an open page of a token, while trades arrive.
+"""Measures how much an open token page loads the browser's main thread while trades arrive.
 
 The page has the moving chart, the list of swaps and all figures.  The first seconds, with the
 loading, do not count.  The load is measured as processor time, so that a busy machine changes

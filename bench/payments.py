@@ -142,7 +142,7 @@ def _stall_ms(rounds: list[Round]) -> float:
 
 
 async def _buy(url: str, chain: str, path: str, at_once: int, rounds: int) -> list[Round]:
-    """Make *at_once* purchases at the same time, *rounds* times; return the rounds."""
+    """Make *at_once* purchases at the same time, *rounds* times; return the times of each round."""
     limits = httpx.Limits(max_connections=at_once)
     done: list[Round] = []
     async with httpx.AsyncClient(base_url=url, timeout=TIMEOUT_S, limits=limits) as shop:

@@ -44,7 +44,7 @@ DOMAIN: Final = b"mintscope session 1\0"
 
 @dataclass(frozen=True)
 class Voucher:
-    """The total debt of a buyer, signed.
+    """A buyer's signed statement of its debt, with which the seller can collect the debt.
 
     session    SHA-256 of the message that opened the session
     atoms      the total debt since the session began

@@ -201,7 +201,7 @@ class Turn:
 
 
 def fill(rows: AccountRows, numbers: range, tokens: int) -> None:
-    """Add the rules *numbers*, half of each kind, distributed over the tokens."""
+    """Add a user with the alert rules *numbers*: half of each kind, over *tokens* mints."""
     email = EmailAddress(f"{numbers[0]}@example.org")
     new = NewUser(kind=UserKind.AGENT, username=f"{numbers[0]}", email=email, created_at=UnixMs(0))
     user_id = rows.users.insert(new)

@@ -67,7 +67,7 @@ class Slots:
         self._random = np.random.default_rng(1)
 
     def swaps(self, count: int = SWAPS) -> list[Swap]:
-        """Return the swaps of the next slot."""
+        """Return *count* random swaps for the next slot."""
         at = np.searchsorted(self._cumulative, self._random.random(count))
         amounts = self._random.integers(10**9, 11 * 10**8, count)
         picked = zip(np.minimum(at, len(self.mints) - 1).tolist(), amounts.tolist(), strict=True)

@@ -1,4 +1,4 @@
-"""Streams: the memory for each client, and the age of an update when all clients have it.
+"""Measures event streams: memory for each client, and the age of an update when all have it.
 
     usual   the same bytes by uvicorn and Starlette, with a task and a queue for each client
 

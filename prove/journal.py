@@ -37,7 +37,10 @@ class Journal(msgspec.Struct, kw_only=True):
 
 
 def open_journal(*, full: bool) -> Journal:
-    """Return the stored journal; an empty one if the code has changed since it was stored."""
+    """Return the outcomes stored in build/; none if the code has changed since then.
+
+    full   whether outcomes of tests at full length are wanted; both kinds are stored
+    """
     code = _fingerprint()
     try:
         journal = msgspec.json.decode(_path(full=full).read_bytes(), type=Journal)

@@ -81,7 +81,10 @@ HEAD: Final = (
 
 
 class Measured(NamedTuple):
-    """The cost of a step on a store; *share* is its size divided by that of the largest store."""
+    """The cost of one step on a store.
+
+    share   the size of the store divided by that of the largest store
+    """
 
     engine: str
     step: str

@@ -149,7 +149,7 @@ SELECT account, day, credits FROM (
 
 
 def _entries_by_day(age: Age, now_ms: int) -> Iterator[tuple[int, int]]:
-    """Yield each day with the number of entries until its end, from the day before the first."""
+    """Yield (day, number of journal entries until its end), from the day before the first entry."""
     begin = now_ms - MONTHS_MS
     for day in range(begin // DAY_MS - 1, now_ms // DAY_MS + 1):
         passed_ms = max(0, (day + 1) * DAY_MS - begin)
@@ -183,7 +183,11 @@ def activities(now_ms: int) -> str:
 
 
 def candles(age: Age, mints: str, minutes: str, now_ms: int) -> str:
-    """Return the statement that creates all minute candles of *mints*."""
+    """Return the SQL statement that inserts one-minute candles, the same prices in each.
+
+    mints     a table of the numbers n of the mints, from 0
+    minutes   a table of the numbers n of the candles of a mint, from 0: the oldest first
+    """
     minute = now_ms // SECOND_MS // MINUTE_S * MINUTE_S
     begin = minute - min(age.candles_each * MINUTE_S, 30 * DAY_S)
     return f"""

@@ -1,4 +1,4 @@
-"""Stores on each engine: how an older version creates one, and how it is filled with rows."""
+"""Stores of an older mintscope version, filled with rows, in SQLite or PostgreSQL."""
 
 import signal
 from collections.abc import Iterator, Mapping, Sequence

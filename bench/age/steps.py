@@ -1,4 +1,4 @@
-"""Steps that run in a separate process: `python -m bench.age.steps audit|statement`."""
+"""Steps of bench.age in their own process: `python -m bench.age.steps audit|statement`."""
 
 import asyncio
 import sys

@@ -73,7 +73,7 @@ class Pace:
 
 @dataclass(frozen=True)
 class Place:
-    """The processes, ports and folder of a run."""
+    """The processes, ports and folder of a measurement under the load of mainnet."""
 
     folder: str
     api_port: int

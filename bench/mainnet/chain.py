@@ -86,7 +86,7 @@ class Chain:
         return self._newest(self.finality_s)
 
     def _newest(self, age_s: float) -> Slot:
-        """Return the newest slot that is at least *age_s* seconds old."""
+        """Return the newest slot that began at least *age_s* seconds ago."""
         since_s = time.monotonic() - self._start_s - age_s
         return Slot(FIRST + HISTORY + math.floor(since_s / self.slot_s))
 

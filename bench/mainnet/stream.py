@@ -76,7 +76,11 @@ class Stream:
 
 
 class Shared:
-    """The encoded transactions that all calm blocks, or all busy blocks, share."""
+    """The gRPC encoding of the transactions that all calm, or all busy, blocks share.
+
+    count   the number of transactions that the subscription's filter lets through
+    sent    these transactions, encoded
+    """
 
     def __init__(self, transactions: Sequence[Entry]) -> None:
         infos = _infos(transactions)
@@ -85,7 +89,7 @@ class Shared:
 
 
 def _update_of(name: str, block: bytes) -> bytes:
-    """Return the encoded update of the filter *name* with the encoded *block*."""
+    """Return the message of a gRPC stream that sends *block*, encoded, for the filter *name*."""
     field = Update.DESCRIPTOR.fields_by_name["block"].number
     return b"".join(
         (

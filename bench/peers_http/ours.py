@@ -25,7 +25,7 @@ from mintscope.solana.blocks import WSOL
 
 
 class OneReport:
-    """A `market.report.Reports` that has the same report for every mint."""
+    """A source of reports, for the API, that returns the same stored report for every request."""
 
     def __init__(self, body: bytes) -> None:
         self._report = ReadReport(body, Slot(350_000_000), 412)

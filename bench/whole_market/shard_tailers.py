@@ -16,7 +16,7 @@ class ShardTailers:
         self._followers = followers
 
     async def run(self) -> None:
-        """Follow the logs of all shards, independently of each other, until cancelled."""
+        """Read the logs of all shards, independently of each other, until cancelled."""
         async with asyncio.TaskGroup() as group:
             for follower in self._followers:
                 group.create_task(follower.run())

@@ -35,7 +35,7 @@ BATCH: Final = 1_000  # the number of inputs between two reads of the clock
 
 
 def fuzz(target: Target, seconds: float) -> Fuzzed:
-    """Give inputs to *target* for *seconds*, or until it raises an unexpected exception."""
+    """Try inputs of *target* for *seconds*, or until one raises an unexpected exception."""
     began_s = time.monotonic()
     tried, is_found = 0, False
 

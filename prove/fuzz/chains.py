@@ -64,7 +64,7 @@ def decode(text: bytes) -> None:
 
 
 def block_file(text: bytes) -> None:
-    """Read a file of blocks to its end, and decode its transactions."""
+    """Read *text* as a file of blocks, and decode their transactions."""
     path = FOLDER / "blocks.jsonl"
     path.write_bytes(text)
 
@@ -107,7 +107,7 @@ ENDPOINT: Final = Endpoint(url="http://node.example", attempts_max=1)
 
 
 def answering(body: bytes) -> httpx.MockTransport:
-    """Return the transport of a node that answers every request with *body*."""
+    """Return an httpx transport for a node that answers every request with *body*."""
     return httpx.MockTransport(lambda _: httpx.Response(200, content=body))
 
 

@@ -66,7 +66,7 @@ SITE: Final[list[Site]] = []
 
 
 def path(text: bytes) -> None:
-    """Request *text* as a path, without the bytes that a request line cannot contain."""
+    """Request the path *text* from the site, without bytes that a request line cannot contain."""
     if not SITE:
         SITE.append(Site())
     printable = bytes(byte for byte in text if 0x20 < byte < 0x7F)

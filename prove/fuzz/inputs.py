@@ -42,7 +42,10 @@ def changed_bytes(seeds: Sequence[bytes]) -> Inputs:
 
 
 def changed_json(seeds: Sequence[Any]) -> Inputs:
-    """Return a strategy of *seeds* as JSON, with parts replaced, left out, repeated or cut."""
+    """Return a Hypothesis strategy: *seeds* as JSON, with parts replaced, left out or repeated.
+
+    Some texts are cut, or have changed bytes.
+    """
     texts = [json.dumps(seed) for seed in seeds]
     structural = st.builds(_changed, st.sampled_from(texts), DRAW, EDITS)
     return structural | changed_bytes([text.encode() for text in texts])

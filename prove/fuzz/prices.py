@@ -1,4 +1,4 @@
-"""Targets for prices from nodes and feeds."""
+"""Fuzz targets for prices of SOL and payment tokens, from nodes and feeds."""
 
 from base64 import b64encode
 from typing import Final

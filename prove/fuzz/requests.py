@@ -93,9 +93,10 @@ def query(text: bytes) -> None:
 
 
 def condition(text: bytes) -> None:
-    """Read a condition for screens, alerts and backtests; an error must name a place in the text.
+    """Parse *text* as a condition for screens, alerts and backtests.
 
-    The condition is evaluated as in a screen; alerts and backtests must accept it or give a reason.
+    An error must name a place in *text*. The condition is evaluated as in a screen; alerts and
+    backtests must accept it or give a reason.
     """
     written = text.decode(errors="replace")
     for known in (FIELDS, ALL_FIELDS):

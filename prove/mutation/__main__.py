@@ -24,7 +24,10 @@ GOAL_PERCENT: Final = 95.0
 
 
 def main() -> int:
-    """Mutate the modules; print survivors and scores; return 1 if a score is below 95 %."""
+    """Run mutation tests of the modules; return 1 if the score of a module is below 95 %.
+
+    Print the scores, and the mutants that survive.
+    """
     parser = argparse.ArgumentParser(prog="python -m prove.mutation", description=__doc__)
     parser.add_argument("paths", nargs="*", default=list(TESTS), metavar="PATH")
     parser.add_argument("--processes", type=int, default=os.cpu_count(), help="tests run in them")

@@ -89,9 +89,11 @@ def _tops() -> list[Path]:
 
 
 def _prepare(folder: Path, settings: str, compiled: Sequence[str]) -> None:
-    """Link this repository into *folder*, unless an earlier run of the same files is resumed.
+    """Fill *folder* with links to this repository, unless an interrupted run can be resumed.
 
-    compiled    modules whose compiled functions are plain Python in *folder*
+    It can if no file has changed.
+
+    compiled    modules whose numba decorators are removed in *folder*
     """
     digest = hashlib.sha256(settings.encode())
     for top in _tops():

@@ -1,4 +1,4 @@
-"""The scores of the modules, stored in build/ for the report."""
+"""Stores the mutation scores of modules in build/, for the report."""
 
 from typing import Final
 

@@ -29,7 +29,7 @@ Fault = Callable[[Call, Ask], Reply]
 
 
 class FaultyNode:
-    """Answers like the node at *behind*, with the fault *fault*; None: no fault."""
+    """Forwards JSON-RPC requests to the node at *behind*, and adds the fault *fault*, if any."""
 
     def __init__(self, behind: str) -> None:
         self.url = ""

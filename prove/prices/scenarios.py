@@ -1,4 +1,4 @@
-"""Ordinary markets and attacks, as lists of trades."""
+"""Simulated markets, ordinary ones and attacks, as lists of trades."""
 
 import gzip
 import json

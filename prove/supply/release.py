@@ -1,4 +1,4 @@
-"""`make release`: writes the files of a release to build/release/VERSION, built twice and compared.
+"""`make release`: builds HEAD twice, compares, and writes the files to build/release/VERSION.
 
 It builds exports of the commit HEAD, so that the release has only files of the repository. The
 time of the commit is SOURCE_DATE_EPOCH. The two builds differ in folder, umask, time zone and the

@@ -1,4 +1,4 @@
-"""Buying from a mintscope service: a paid request is repeated if its purchase does not arrive."""
+"""A client that only buys; it repeats a paid request whose purchase did not arrive."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -218,7 +218,7 @@ class NoPaymentsError(NotNowError, code=ErrorCode.PAYMENT_UNAVAILABLE):
 class UnreachableError(ClientError):
     """No complete response arrived.
 
-    may_be_charged    whether a request of the call may have arrived, and may have spent credits
+    may_be_charged    whether a request of the call can have arrived, and can have spent credits
     """
 
     def __init__(self, message: str, *, may_be_charged: bool = False) -> None:

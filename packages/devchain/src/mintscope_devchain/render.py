@@ -1,7 +1,7 @@
-"""The getBlock form of a transaction.
+"""Writes the JSON of a market transaction, in the form of getBlock, from its instructions.
 
-This module converts the instructions of a transaction into keys and indexes, balances before and
-after, logs, and flat lists of inner instructions.
+It determines keys and indexes, balances before and after, logs, and flat lists of inner
+instructions.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Arguments of a new client, checked before the first call."""
+"""Checks the arguments of a new client before its first request."""
 
 import random
 from typing import Final

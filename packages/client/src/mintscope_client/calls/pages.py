@@ -1,4 +1,4 @@
-"""Results in pages, each fetched when it is read, for blocking and asyncio clients."""
+"""Results in pages, for blocking and asyncio clients; a page is fetched when it is needed."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any, Generic

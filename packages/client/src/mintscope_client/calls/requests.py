@@ -78,7 +78,7 @@ def text_of(value: object) -> str:
 
 
 def page_of(limit: int, cursor: str | None) -> tuple[tuple[str, str], ...]:
-    """Return the query for a page of *limit* lines from *cursor*; None: from the first line."""
+    """Return the query parameters of a page of *limit* rows from *cursor*; None: the first page."""
     at = () if cursor is None else (("cursor", cursor),)
     return (("limit", str(limit)), *at)
 

@@ -244,7 +244,7 @@ def _counted(credit_count: int | None) -> dict[str, Any]:
 
 
 class WatchlistLine(msgspec.Struct, frozen=True, rename="camel"):
-    """A watchlist without its mints."""
+    """A watchlist of the account, without its mints."""
 
     group_id: int
     name: str

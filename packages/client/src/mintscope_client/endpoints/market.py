@@ -38,7 +38,7 @@ class PoolSpans(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PoolMigration(msgspec.Struct, frozen=True, rename={"from_": "from"}):
-    """A migration: the bonding curve, the pool that replaced it, and the slot."""
+    """The move of a token from a bonding curve to a pool, with both addresses, in a slot."""
 
     from_: str
     to: str

@@ -44,7 +44,7 @@ class _Chain(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Challenge(msgspec.Struct, frozen=True, rename="camel"):
-    """The challenge of a 402, from which `sign_challenge` builds the text that a wallet signs."""
+    """The challenge in a 402 response, from which `sign_challenge` makes the text to sign."""
 
     info: _Info
     supported_chains: list[_Chain]

@@ -208,7 +208,7 @@ class LiveCall:
         return wait_s
 
     def close(self) -> None:
-        """Count the reserved credits as unspent, unless their minute may have been charged."""
+        """Give the reserved credits back to the budget, unless they may have been charged."""
         self._release()
 
     def _hear(self, event: ServerEvent) -> LiveReport | None:

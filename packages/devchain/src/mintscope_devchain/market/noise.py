@@ -25,7 +25,7 @@ LOCKOUTS: Final = 31
 
 
 class Noise:
-    """Makes the payments, changes of liquidity and votes of a block."""
+    """Makes the other transactions of a block: payments, votes and changes of liquidity."""
 
     def __init__(self, world: World, random: Random, *, has_votes: bool) -> None:
         self._world = world

@@ -142,7 +142,10 @@ class Traffic:
         yield self._direct(fill) if legs is None else self._route(legs)
 
     def _fail(self, at: UnixS) -> Iterator[MarketTransaction]:
-        """Yield a route that fails and pays only its fee; yield nothing if no route is possible."""
+        """Yield a transaction with a route through pools that fails, and costs only its fee.
+
+        Yield nothing if no route is possible.
+        """
         listed = self._random.choice(self._world.listed)
         fill = self._fill(self._choose(listed), listed.listing.buys, at, 1.0)
         legs = None if fill is None else self._legs(fill)

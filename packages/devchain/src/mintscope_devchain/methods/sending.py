@@ -1,4 +1,4 @@
-"""JSON-RPC: slots, blockhashes, fees, and transactions that have not landed yet."""
+"""JSON-RPC methods for clients that send transactions: blockhashes, fees, simulation, sending."""
 
 import binascii
 from base64 import b64decode

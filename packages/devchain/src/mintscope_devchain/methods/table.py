@@ -1,4 +1,4 @@
-"""Every JSON-RPC method that the devchain answers."""
+"""Collects the JSON-RPC methods that the devchain answers."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final

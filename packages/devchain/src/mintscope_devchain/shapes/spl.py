@@ -61,7 +61,10 @@ def burn(mint: str, source: str, amount: int, owner: str) -> Invocation:
 
 
 def ensure_account(account: str, owner: str, token: Token) -> Invocation:
-    """Return a CreateIdempotent for an account that exists already."""
+    """Return a CreateIdempotent of the associated token program, which changes nothing.
+
+    The account exists already.
+    """
     accounts = (owner, account, owner, token.mint, SYSTEM, token.program)
     return _named("CreateIdempotent", ASSOCIATED, accounts, u8(1))
 

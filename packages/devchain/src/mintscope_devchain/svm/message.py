@@ -1,4 +1,4 @@
-"""The accounts of a message in the order of their indexes, and its fees."""
+"""The keys of a transaction's message in the order of their indexes, and its fees."""
 
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple

@@ -97,7 +97,10 @@ class Vm:
         self._held: dict[int, Sequence[LandedTransaction]] = {}
 
     def close_block(self, block: Closed) -> Sequence[LandedTransaction]:
-        """Run the transactions due in *block*, accept its hash, and return those that landed."""
+        """Add *block* with all transactions that are due; return those of them that landed.
+
+        From the next block on, transactions can name the hash of *block*.
+        """
         self.bank.tell_time(slot=block.slot, time_s=block.at_ms // 1_000)
         due = [each for each in self._pending.values() if each.due_ms <= block.at_ms]
         landed = []
@@ -169,9 +172,9 @@ class Vm:
     def refusal(
         self, transaction: VersionedTransaction, *, after: Closed | None = None
     ) -> Refusal | None:
-        """Return the reason to refuse *transaction* in the next block; None: it is accepted.
+        """Return the reason to refuse *transaction* in the block after *after*; None: no reason.
 
-        after    the block before the next block; None: the newest block
+        after    None: the newest block
         """
         height = (after or self._blocks[-1]).height + 1
         return self._blockhashes.refusal(transaction.message, height=height)
