@@ -1,7 +1,7 @@
-"""Measures whether response times of the key exchange reveal which e-mail addresses have applied.
+"""Measures whether response times reveal which e-mail addresses have applied for an API key.
 
-A client sends requests over one connection, in random order, to a whole api process on the loopback
-address, because a network would hide small differences.  Two classes of requests can be
+A client requests keys over one connection, in random order, from a whole api process on the
+loopback address, because a network would hide small differences.  Two kinds of requests can be
 distinguished if, by the test of Kolmogorov and Smirnov, their times do not come from one
 distribution.
 """
@@ -160,7 +160,7 @@ def api_in(folder: Path) -> Iterator[tuple[str, int]]:
 
 
 def _sample(host: str, port: int, requests: dict[str, bytes]) -> dict[str, list[float]]:
-    """Send all *requests* in random order; return, by class, the seconds that the answers took."""
+    """Send each of *requests* often, in random order; return the seconds of answers by kind."""
     samples: dict[str, list[float]] = {kind: [] for kind in requests}
     order = [kind for kind in requests for _ in range(SAMPLES + WARM_UP)]
     random.Random(1).shuffle(order)

@@ -1,4 +1,4 @@
-"""50 reports by one request, compared with 50 requests for one report each.
+"""Compares one request for 50 reports with 50 requests for one report each.
 
 Each report has a durable debit.  The server has one worker; both kinds of request alternate, over a
 few keep-alive connections. The report is the same for every mint and is encoded beforehand, so this
@@ -36,7 +36,7 @@ WHAT_CPU: Final = "processor time of a report, all threads"
 
 
 def run() -> list[Figure]:
-    """Return reports per second and processor time per report: by one request, and by fifty."""
+    """Return reports a second, and processor time per report: in one request, and in fifty."""
     with TemporaryDirectory() as name:
         tokens = prepare(Path(name))
         asked = {BATCH: [_batch(token) for token in tokens], SINGLE: [*map(_single, tokens)]}

@@ -46,7 +46,7 @@ TRANSACTION = msgspec.json.Decoder(JsonTransaction)
 
 
 def peer_s(entries: Sequence[bytes]) -> float:
-    """Return the processor time of the best round of the peer over *entries*, in seconds."""
+    """Decode *entries* in several rounds with the peer; return the least seconds of a round."""
     rounds = max(2, PEER_CALLS // len(entries))
     with tempfile.NamedTemporaryFile(suffix=".jsonl") as file:
         file.write(b"\n".join(entries))

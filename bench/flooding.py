@@ -124,7 +124,7 @@ def many(number: int) -> str:
 
 
 def few(number: int) -> str:
-    """Return one of ten client IP addresses."""
+    """Return one of ten client IP addresses, for the worker *number* of a flood."""
     return f"127.2.0.{number % 10 + 1}"
 
 

@@ -152,7 +152,7 @@ def beside(flood: str, server: Server, seconds: float) -> Outcome:
 
 
 def settle(server: Server, before_mb: float) -> None:
-    """Wait until the server has freed its memory: it may still hash passwords of the flood."""
+    """Wait until the server has freed the memory of a flood, for at most SETTLE_S_MAX seconds."""
     give_up_s = time.monotonic() + SETTLE_S_MAX
     time.sleep(SETTLE_S)
     while time.monotonic() < give_up_s and server.memory_mb() > before_mb + GROWTH_MB_MAX:

@@ -97,7 +97,10 @@ def _post(path: str, **fields: str) -> bytes:
 
 
 def _sample(host: str, port: int, make: Make, count: int) -> tuple[list[float], list[float]]:
-    """Return the seconds that answers took: with an account, and without."""
+    """Send *count* requests for users and as many for strangers, in random order.
+
+    Return the seconds that their answers took: with an account, and without.
+    """
     order = [(kind, n) for kind in (PERSON, STRANGER) for n in range(count + WARM_UP)]
     random.Random(1).shuffle(order)
     samples: dict[str, list[float]] = {PERSON: [], STRANGER: []}

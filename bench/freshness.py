@@ -77,7 +77,7 @@ def _pair(
 
 
 def fetched_ms(port: int, slots: Sequence[int]) -> list[float]:
-    """Return the sorted times, in ms, in which a client fetches the block of each of *slots*."""
+    """Request the block of each of *slots* from the node; return the times in ms, sorted."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=READY_S_MAX)
     options = {"maxSupportedTransactionVersion": 1, "rewards": False, "commitment": "confirmed"}
     took = []
@@ -136,7 +136,7 @@ def confirmed_at(port: int) -> dict[int, float]:
 
 
 def asked_of_node(port: int, method: str) -> Any:
-    """Return the result of *method*, called without parameters, from the node on *port*."""
+    """Call the JSON-RPC method *method* of the node on *port*; return its result."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=READY_S_MAX)
     call = {"jsonrpc": "2.0", "id": 1, "method": method}
     connection.request("POST", "/", json.dumps(call))

@@ -134,7 +134,7 @@ def _cpu(who: str, rounds: Rounds, ours: Rounds) -> Figure:
 
 
 def prepare(folder: Path) -> list[str]:
-    """Issue credit tokens, write them and the report to *folder*, and return the tokens."""
+    """Store a report, and new credit tokens with credits, in *folder*; return the tokens."""
     (folder / "report.json").write_bytes(msgspec.json.encode(_report(Random(1))))
     book = CreditBook(folder / MONEY_FILE, pepper=load_pepper(folder / PEPPER_FILE))
     tokens = [make_credit_token(token_bytes(28)) for _ in range(TOKENS)]

@@ -97,7 +97,7 @@ class Buyer:
         return self.chain.genesis.tokens_of(self.key.pubkey())
 
     def approve(self, delegate: Pubkey, atoms: int) -> bytes:
-        """Open a session of *atoms*; return its id."""
+        """Open a session: approve *delegate* to transfer *atoms*.  Return the id of the session."""
         data = APPROVE_CHECKED + atoms.to_bytes(8, "little") + bytes([PAYMENT_DECIMALS])
         accounts = [
             AccountMeta(self.account, is_signer=False, is_writable=True),
@@ -127,10 +127,10 @@ def voucher_bytes(session: bytes, atoms: int) -> bytes:
 
 
 class Seller:
-    """Accepts vouchers for calls, and collects the debts.
+    """The seller of a session: accepts a voucher for each call, and collects debts on chain.
 
     path            the file in which the newest voucher of each session is stored
-    exposure_max    the most atoms of debt that are not collected yet
+    exposure_max    the most atoms of a debt that may not have been collected yet
     """
 
     def __init__(self, chain: Chain, path: Path, exposure_max: int = EXPOSURE_MAX) -> None:
@@ -207,7 +207,7 @@ class Seller:
 
 
 def main() -> None:
-    """Print the fees of a call, and the time to accept a voucher."""
+    """Print the network fees of a session per call, and the time to accept a voucher."""
     for calls in CALLS:
         with TemporaryDirectory() as folder:
             chain = Chain()

@@ -130,7 +130,10 @@ def plain_moves(rules: Sequence[AlertRule]) -> Look:
 
 
 def cost(kind: SignalKind, plain: Callable[[Sequence[AlertRule]], Look]) -> list[Figure]:
-    """Return the time to evaluate one of many rules of a token, for mintscope and for *plain*."""
+    """Measure how long one alert rule of a token takes if it has many, in mintscope and in *plain*.
+
+    plain   returns a function that evaluates the given rules on a report
+    """
     rules = [rule_of(number, kind, mint_of(0)) for number in range(RULES)]
     trading = Trading([mint_of(0)])
     for _ in range(WINDOW_S // 10):

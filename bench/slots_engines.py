@@ -135,7 +135,7 @@ async def _write(market: Market, made: Made) -> Timed:
 
 
 async def _add_cold(market: Market, mints: Sequence[Mint]) -> None:
-    """Add a thousand candles of each timeframe, and some unfolded swaps, to each of *mints*."""
+    """Store a thousand candles of each timeframe for each of *mints*, and swaps not folded yet."""
     time_s, slot = UnixS(START + SLOTS), SLOTS + 1
     await market.store.write([*_slot(slot, time_s, []), FinalSlot(Slot(slot))])
     folding = await market.store.fold(1)

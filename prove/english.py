@@ -91,7 +91,7 @@ class Finding(NamedTuple):
 
 
 def files() -> list[str]:
-    """Return the paths, from the root, of the files that people read, without symbolic links."""
+    """Return the paths of the files that the English check reads, without symbolic links."""
     git = [which("git") or "git", "ls-files"]
     listed = subprocess.run(git, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     return [

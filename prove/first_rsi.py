@@ -57,7 +57,11 @@ class NoRsi(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """One method of /skill.md: its folder, and the code blocks of its section, by language."""
+    """One method of /skill.md to try.
+
+    folder   an empty folder, in which the commands of the method run
+    blocks   the first code block of its section in each language, by language
+    """
 
     folder: Path
     blocks: Mapping[str, str]
@@ -121,7 +125,7 @@ def python(walk: Walk) -> float:
 
 
 def typescript(walk: Walk) -> float:
-    """Follow the section "TypeScript and JavaScript"; return the RSI."""
+    """Run the section "TypeScript and JavaScript" of the guide; return the RSI that it prints."""
     walk.run(walk.block("sh"))
     program = walk.folder / "program.mjs"
     program.write_text(walk.block("js"))
@@ -146,7 +150,7 @@ WAYS: Final[Mapping[str, Callable[[Walk], float]]] = {
 
 
 def rsi_in(printed: str) -> float:
-    """Return `indicators.m5.rsi` of the JSON in *printed*.  Raises NoRsi."""
+    """Return the RSI of m5 in the report that *printed* has as JSON.  Raises NoRsi."""
     try:
         answer = json.loads(printed)
         report = answer.get("data", answer)

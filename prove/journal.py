@@ -23,7 +23,7 @@ class Journal(msgspec.Struct, kw_only=True):
     outcomes: dict[str, Outcome] = {}
 
     def keep(self, step: str, outcome: Outcome) -> None:
-        """Store the outcome of *step*."""
+        """Add the outcome of *step* to the journal, and store the journal in its file."""
         self.outcomes[step] = outcome
         path = _path(full=self.full)
         path.parent.mkdir(exist_ok=True)

@@ -168,7 +168,7 @@ def traded() -> Traded:
 
 
 def aged(sample: Traded, age: Age) -> Traded:
-    """Return *sample* with as many minute candles as each mint of *age*, and no wider candles."""
+    """Return *sample* as if its mint had the one-minute candles of *age*, and no wider candles."""
     state = read_state(sample.state)
     state["frames"]["count"] = 0
     state["frames"]["count"][0, 0] = age.candles_each
@@ -235,7 +235,7 @@ class Scene:
 
     @contextmanager
     def _ready_api(self) -> "Iterator[tuple[subprocess.Popen[bytes], Start]]":
-        """Run an api; when it is ready, yield its process, and the moment of its start."""
+        """Run an api process; when it is ready, yield the process, and the moment of its start."""
         start = self._start()
         with running(self._settings, "api") as api:
             until(lambda: answer(self._port, "/readyz")[0] == http.client.OK, "api", STEP_S_MAX)
@@ -368,7 +368,10 @@ def measure_all(asked: argparse.Namespace, folder: Path) -> tuple[list[Measured]
 
 
 def missed(found: list[Measured]) -> list[str]:
-    """Return a text for each goal that was missed."""
+    """Return a line for each step that exceeded its limit, or grew faster than its store.
+
+    If the step could have kept its limit on an idle machine, the line says so.
+    """
     problems = []
     for each in found:
         limit = LIMITS.get(each.step)

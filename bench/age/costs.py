@@ -28,7 +28,7 @@ class TooSlow(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The cost of a step.
+    """The time and memory of a step.
 
     cpu_s     the processor time of its processes and of the database server
     peak_mb   the peak memory of its process
@@ -126,7 +126,7 @@ class Start:
 def cost_so_far(
     process: "subprocess.Popen[bytes]", start: Start, server_pids: Sequence[int], note: str = ""
 ) -> Cost:
-    """Return the cost of a running process since its start."""
+    """Return the time, memory and processor time of a running process since its start."""
     status = Path(f"/proc/{process.pid}/status").read_text()
     peak_kb = next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM"))
     waited = waits([process.pid, *server_pids])

@@ -89,7 +89,7 @@ SELECT n + 2, {digest}, {hint}, '', 0, {age.rounds} - ({last} - n) / {age.accoun
 
 
 def first_account(age: Age) -> tuple[int, int]:
-    """Return the number of the first account, and its balance."""
+    """Return the number of the first credit token, and its balance."""
     last = (age.entries + 1) // 2 - 1
     return 1, last // 10 + 10 - last % 10
 

@@ -77,7 +77,7 @@ class Place(Protocol):
         """Run *statement* on the market; return its value or row, None if it has none."""
 
     def disk_mb(self) -> float:
-        """Return the size of the store in MB."""
+        """Return the size of the store on disk, in MB."""
 
     def server_pids(self) -> list[int]:
         """Return the ids of the processes of the database server, its main process first."""
@@ -118,7 +118,7 @@ class SqlitePlace:
             return market.execute(statement).get
 
     def disk_mb(self) -> float:
-        """Return the size of the folder in MB."""
+        """Return the size of the store's folder, in MB."""
         return disk_bytes(str(self._folder)) / 1e6
 
     def server_pids(self) -> list[int]:
@@ -236,7 +236,7 @@ class PostgresPlace:
             return row[0] if row is not None and len(row) == 1 else row
 
     def disk_mb(self) -> float:
-        """Return the size of the database in MB."""
+        """Return the size of the PostgreSQL database, in MB."""
         return float(self.asked("SELECT pg_database_size(current_database())")) / 1e6
 
     def server_pids(self) -> list[int]:

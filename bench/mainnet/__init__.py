@@ -1,1 +1,1 @@
-"""Ingest and api at the load of mainnet, with a node of this benchmark: `make mainnet`."""
+"""Measures ingest and api under the load of mainnet, with a simulated node: `make mainnet`."""

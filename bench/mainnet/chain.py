@@ -53,7 +53,7 @@ class Chain:
     def __init__(
         self, slot_s: float = SLOT_S, finality_s: float = FINALITY_S, *, age_s: float = 0.0
     ) -> None:
-        """Create a chain that began *age_s* seconds ago."""
+        """Create a chain that began producing blocks *age_s* seconds ago."""
         self.slot_s = slot_s
         self.finality_s = finality_s
         trades = int(SWAPS_A_SECOND * slot_s / SWAPS_OF_A_TRADE)

@@ -1,4 +1,4 @@
-"""uvicorn alone: it sends the bytes of an answer of mintscope from memory.
+"""Runs uvicorn without a framework: it sends stored bytes of a response of mintscope.
 
 `python -m bench.peers_http.bare PORT FOLDER`, where FOLDER has `headers` and `body`.
 """

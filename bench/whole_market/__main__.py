@@ -1,4 +1,4 @@
-"""The load of the whole market: `python -m bench.whole_market MINUTES [ENGINE...]`.
+"""Benchmark of the whole market: `python -m bench.whole_market MINUTES [ENGINE...]`.
 
 `--slot-ms` is the duration of a slot, by default that of mainnet in November 2026.
 

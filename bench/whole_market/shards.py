@@ -106,7 +106,7 @@ def _measure(server: Any, folder: Path, minutes: float, rate: int) -> Iterator[F
 
 
 def _cpu_s(pids: Sequence[int]) -> float:
-    """Return the processor time of the processes *pids* that still run."""
+    """Return the processor seconds of those of the processes *pids* that still run."""
     took_s = 0.0
     for pid in pids:
         with suppress(FileNotFoundError):  # the process of a connection of the server has ended

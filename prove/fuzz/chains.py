@@ -172,7 +172,7 @@ async def _asked(question: Coroutine[Any, Any, object], refusal: type[Exception]
 
 
 def streamed() -> list[bytes]:
-    """Return messages of a stream: a block, its parts one by one, and the status of its slot."""
+    """Return Yellowstone messages to fuzz: a block, its parts one by one, and a slot status."""
     infos = [to_protobuf(entry, index) for index, entry in enumerate(BLOCKS[0]["transactions"][:2])]
     head: dict[str, Any] = {"slot": 7, "parent_slot": 6, "blockhash": KEY, "parent_blockhash": KEY}
     updates = [

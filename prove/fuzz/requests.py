@@ -115,7 +115,7 @@ def condition(text: bytes) -> None:
 
 
 def arguments(text: bytes) -> None:
-    """Read the arguments of each MCP tool."""
+    """Parse *text* as the JSON arguments of each MCP tool; they may only be refused."""
     try:
         given = json.loads(text)
     except (ValueError, RecursionError):

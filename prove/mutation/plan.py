@@ -1,4 +1,4 @@
-"""The modules that are mutated, and the tests of each, the fastest tests first."""
+"""For mutation testing: the modules to mutate, and the tests of each, the fastest first."""
 
 from typing import Final
 

@@ -10,7 +10,7 @@ KEPT: Final = BUILD / "mutation.json"
 
 
 class Score(msgspec.Struct):
-    """The score of a module: counts of mutants, the seconds of their tests, and the survivors."""
+    """The mutation score of a module: counts of mutants, seconds of tests, and the survivors."""
 
     mutants: int = 0
     killed: int = 0

@@ -1,1 +1,1 @@
-"""Faults of a running service at night, and the signs by which an operator learns of each."""
+"""Causes faults in a running service, and checks the signs by which an operator learns of them."""

@@ -57,7 +57,7 @@ def _arguments() -> tuple[Sequence[Row], bool]:
 
 
 def _try(running: Installation, row: Row, waits_for_alerts: bool) -> bool:  # noqa: FBT001 - of main
-    """Cause and end the fault of *row*, and print its signs; return whether *row* met its goal."""
+    """Cause the fault of *row*, and print the signs of it; return whether enough signs named it."""
     if row.after_s:
         time.sleep(row.after_s)
         running.wait_ready(HEALED_S)  # a busy machine can have disturbed the service

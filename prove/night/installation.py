@@ -1,4 +1,4 @@
-"""An installation as in production: a chain, a node, `serve`, its proxy, and Prometheus."""
+"""Runs a service as in production, with a devchain, a faulty node, a proxy and Prometheus."""
 
 import json
 import shutil
@@ -87,7 +87,7 @@ class Installation:
         return httpx.get(f"{self.url}{path}", timeout=5)
 
     def failing(self) -> dict[str, str]:
-        """Return the failing checks of /v1/health and their reasons.
+        """Return the checks of /v1/health that fail, each with the reason.
 
         If /v1/health does not answer, the only check is "silent".
         """

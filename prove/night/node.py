@@ -37,7 +37,7 @@ class FaultyNode:
         self._address = urlsplit(behind).netloc
 
     def answer(self, body: bytes) -> Reply:
-        """Return the answer to *body*, a call or a batch; a batch is answered without the fault."""
+        """Return the answer to *body*, a JSON-RPC call or a batch; a batch never has the fault."""
         fault = self.fault
         if fault is not None:
             call = json.loads(body)
@@ -60,7 +60,10 @@ def in_json(answer: object) -> Reply:
 
 
 def status(code: int, *methods: str) -> Fault:
-    """Return the fault of a node that answers *methods*, or all, with the HTTP status *code*."""
+    """Return the fault of a node that answers with the HTTP status *code*.
+
+    methods   the methods that it answers so; none given: all
+    """
 
     def fault(call: Call, ask: Ask) -> Reply:
         if methods and call["method"] not in methods:
@@ -185,7 +188,7 @@ def without_time(call: Call, ask: Ask) -> Reply:
 
 
 def clock(seconds: int) -> Fault:
-    """Return the fault of a machine whose clock is *seconds* ahead of the chain."""
+    """Return the fault of a machine whose clock is *seconds* fast, so that blocks seem old."""
 
     def fault(call: Call, ask: Ask) -> Reply:
         answer = ask(call)
@@ -210,9 +213,9 @@ def _put_back(data: list[str], seconds: int) -> None:
 
 
 def without(address: str) -> Fault:
-    """Return the fault of a node that leaves out the transactions that name *address*.
+    """Return the fault of a node that leaves all transactions that name *address* out of blocks.
 
-    This is the fault of a proxy that filters transactions.
+    A filtering proxy in front of a node has this fault.
     """
 
     def fault(call: Call, ask: Ask) -> Reply:
@@ -281,7 +284,7 @@ class Feed:
         self.works = True
 
     def answer(self) -> Reply:
-        """Return the current price, which is a dollar."""
+        """Return the price feed's answer: one dollar now, or status 503 if the feed is broken."""
         if not self.works:
             return 503, "text/plain", b"no"
         price = {

@@ -31,9 +31,10 @@ Breaking = Callable[[Installation], AbstractContextManager[None]]
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One fault.
+    """One fault of `make night`, and the signs that must name it.
 
     breaks   a function that returns a context manager, which causes the fault during its block
+    naming   the expected signs
     kind     the kind of the installation
     after_s  the seconds without any fault before this fault
     """
@@ -125,7 +126,7 @@ def disk_full(installation: Installation) -> Iterator[None]:
 
 
 def killed(name: str) -> Breaking:
-    """Return a function whose context manager kills the process *name* of `serve` every 5 s."""
+    """Return a fault that kills the process *name* of `mintscope serve` every few seconds."""
 
     @contextmanager
     def broken(installation: Installation) -> Iterator[None]:
@@ -150,7 +151,7 @@ def killed(name: str) -> Breaking:
 
 @contextmanager
 def mail_server_down(installation: Installation) -> Iterator[None]:
-    """Put an e-mail into the outbox; nothing listens at the address of the mail server."""
+    """While the block runs, an e-mail cannot be sent: nothing listens as the mail server."""
     with httpx.Client(base_url=installation.url, timeout=20) as client:
         Agent(client, "night@example.org", 0).sign_up()
     yield

@@ -90,7 +90,7 @@ RICH: Final[dict[str, Callable[[float], tuple[Sequence[Trade], int]]]] = {
 
 
 def main() -> None:
-    """Print the table."""
+    """Print a table of the errors of each rule in each simulated or recorded market."""
     parser = argparse.ArgumentParser(prog="python -m prove.prices", description=__doc__)
     parser.add_argument("--seeds", type=int, default=5, help="of each made market")
     seeds = range(parser.parse_args().seeds)

@@ -47,7 +47,10 @@ class Pool:
         return usd / taken
 
     def sell(self, usd: float) -> float:
-        """Sell tokens worth about *usd* dollars; return the price that was received."""
+        """Sell tokens worth *usd* dollars at the present price; return the price per token.
+
+        The price is lower, because the sale moves it and the pool takes a fee.
+        """
         tokens = usd / self.spot
         paid = self.quote - self.quote * self.base / (self.base + tokens * (1 - self.fee))
         self.quote -= paid

@@ -317,12 +317,13 @@ def after_a_fee_that_falls(usd: float, *, quiet_s: int = 0) -> tuple[list[Trade]
 
 
 def puts_out(usd: float, *, quiet_s: int = 0, pools: int = 4) -> tuple[list[Trade], int]:
-    """Return an attack on a token with *pools* pools, by money that is shown in eight more.
+    """Return an attack on a token with *pools* honest pools, and the second at which it begins.
 
-    The same *usd* dollars are in one pool from 700 s before the attack on, and are shown in seven
-    other pools from 2 s before the attack on.
+    The attacker's *usd* dollars are in one pool from 700 s before the attack on, and are shown in
+    seven other pools from 2 s before the attack on.
 
-    quiet_s   the seconds without an honest trade before the attack and during it
+    quiet_s   the seconds without an honest trade before the attack and during it; 0: honest trades
+              continue
     """
     start = 1_200 + quiet_s
     for_s = 120
@@ -414,7 +415,10 @@ def _own(  # noqa: PLR0913 - what a swap says
 def _honest(
     seed: int, end: int, *, every_s: float = 2.0, pools: tuple[str, ...] = ("honest",)
 ) -> tuple[Sequence[Trade], Callable[[float], float]]:
-    """Return trades in *pools* with 100,000 USD in total, and a function from second to price."""
+    """Return honest trades until the second *end*, and a function from a second to their price.
+
+    The *pools* have 100,000 USD together; *every_s* is the average seconds between trades.
+    """
     each_usd = 100_000 / len(pools)
     theirs = [Pool(name, each_usd, each_usd) for name in pools]
     trades = tuple(crowd(Random(seed), theirs, end=end, every_s=every_s))

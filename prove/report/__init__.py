@@ -1,1 +1,1 @@
-"""The report: one page with every benchmark and its peers, and every recipe with its result."""
+"""The report on proofs: one page with all benchmarks, their peers, and the proven claims."""

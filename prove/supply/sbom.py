@@ -11,7 +11,7 @@ TARGET: Final = ROOT / "build" / "sbom.json"
 
 
 def bill() -> dict[str, Any]:
-    """Return the bill of materials, which depends only on the lock files."""
+    """Return a CycloneDX bill of materials: all packages of the lock files, with their licences."""
     licences = dict(
         re.findall(
             r"^\| ([a-z0-9.-]+) \| (.+?) \|$",

@@ -177,7 +177,7 @@ class PaymentAuth(PayingAuth):
             return sent
 
     def _recent(self, offer: PaymentRequirements) -> Dialogue[Recent]:
-        """Return the blockhash to sign with: from the 402, or from the node if the 402 has none."""
+        """Return the blockhash for a payment: from the 402 or, if it has none, from the node."""
         blockhash = blockhash_of(offer)
         if blockhash is not None:
             return Recent(blockhash, slot=0, last_valid_height=0)

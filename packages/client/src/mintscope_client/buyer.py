@@ -93,9 +93,9 @@ class Buyer:
         return (await self._pay(call, key)).data
 
     async def _pay(self, call: ApiCall[Data], key: str | None) -> Answered[Data]:
-        """Send *call*, pay for it once, and return the answer.
+        """Send *call*, pay for it at most once, and return the answer.
 
-        Continue the payment with the key *key*, if any.  If *key* is None, continue the payment
+        If *key* is that of an earlier payment, continue it.  If *key* is None, continue the payment
         that an earlier process left for the same request, if any.
         """
         return await drive(

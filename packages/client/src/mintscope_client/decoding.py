@@ -1,4 +1,4 @@
-"""Decoding of untrusted data; every unexpected form raises the same error."""
+"""Decodes untrusted JSON and base64; every unexpected form raises the same error."""
 
 from base64 import b64decode
 from typing import Final, TypeVar

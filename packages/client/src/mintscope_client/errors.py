@@ -172,7 +172,7 @@ class PaymentRefusedError(UnpaidError, code=ErrorCode.PAYMENT_FAILED):
 
 
 class NothingThereError(RefusedError):
-    """The thing that the call names is unknown, or has too little data so far."""
+    """The requested object is unknown, or has too little data so far."""
 
 
 class NotTrackedError(NothingThereError, code=ErrorCode.TOKEN_NOT_FOUND):

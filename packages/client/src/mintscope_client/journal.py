@@ -154,7 +154,7 @@ class Journal:
         return sent
 
     def finish(self, key: str) -> None:
-        """Remove the payment with *key*, whose purchase arrived; its file stays until `tidy`."""
+        """Remove the payment with *key*, whose purchase arrived; `tidy` later deletes its file."""
         if self._forget(key) and self._folder is not None:
             self._finished.append(key)
 

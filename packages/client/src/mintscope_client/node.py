@@ -168,7 +168,7 @@ def _history(
 
 
 def _ask(url: str, method: str, *params: object, kind: type[Answer]) -> Dialogue[Answer]:
-    """Return the result of *method*, decoded as *kind*.
+    """Return the result of the node's *method*, decoded as *kind*.
 
     If the node does not know the level `confirmed`, request `finalized` instead.  Raises NodeSilent
     if the answer has no such result.

@@ -1,4 +1,4 @@
-"""The wallet of a buyer: its key, its limits, the payee and asset, and the payments it signs."""
+"""The wallet of a buyer: it checks a payment against the buyer's limits, and signs it."""
 
 import secrets
 from base64 import b64decode, b64encode
@@ -76,7 +76,7 @@ class Pin:
 
 @dataclass(slots=True, kw_only=True)
 class SpendLimit:
-    """The limits of one payment and of all payments together; thread-safe.
+    """The most that a wallet may pay, at once and in all; thread-safe.
 
     atoms_per_payment   the most atoms of one payment
     atoms_in_all        the most atoms of all payments with this object together
@@ -127,7 +127,7 @@ class SpendLimit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PayerWallet:
-    """A wallet that pays one asset to one payee, up to a limit."""
+    """A wallet that pays in one token to one payee, at most what *limit* allows."""
 
     keypair: Keypair = field(repr=False)
     pin: Pin

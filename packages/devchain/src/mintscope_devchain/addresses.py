@@ -54,7 +54,7 @@ PAIRS: Final = [first + second for first in ALPHABET for second in ALPHABET]
 
 
 def address(*parts: object) -> str:
-    """Return the address that is generated from *parts*; equal *parts* give the same address."""
+    """Return an address computed from *parts*; equal *parts* give the same address."""
     return text(sha256("/".join(map(str, parts)).encode()).digest())
 
 

@@ -38,7 +38,7 @@ class SlotPace(NamedTuple):
         return self.finality <= ALPENGLOW_MS_MAX
 
     def lag(self, commitment: CommitmentLevel) -> int:
-        """Return by how many slots the newest block of *commitment* is behind the tip."""
+        """Return the number of slots from the newest block of *commitment* to the tip."""
         match commitment:
             case "processed":
                 return 0
@@ -127,15 +127,12 @@ class Blockstore:
         return dropped
 
     def reached(self, commitment: CommitmentLevel) -> Slot:
-        """Return the newest slot whose block has reached *commitment*.
-
-        If no stored block has reached it, return the oldest stored slot.
-        """
+        """Return the newest stored slot with *commitment*; without one, the oldest stored slot."""
         newest = bisect_right(self._slots, self._tip - self._pace.lag(commitment)) - 1
         return self._slots[max(newest, 0)]
 
     def before(self, time: UnixS) -> ChainBlock | None:
-        """Return the newest stored block at *time* or earlier; None if all are later."""
+        """Return the newest stored block whose time is *time* or earlier; None if all are later."""
         where = bisect_right(self._blocks, time, key=lambda block: block.time) - 1
         return self._blocks[where] if where >= 0 else None
 

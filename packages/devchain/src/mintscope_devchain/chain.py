@@ -108,7 +108,7 @@ class Devchain:
 
     @property
     def app(self) -> Starlette:
-        """The application that answers JSON-RPC over HTTP about the chain."""
+        """The ASGI application that serves the chain's JSON-RPC methods over HTTP."""
         return answering(Methods(self.vm, self), self.vm.faults)
 
     def tick(self, now: UnixMs | None = None) -> Slot:

@@ -110,7 +110,7 @@ class Named:
 
 
 class _Keys(NamedTuple):
-    """The account keys of a message, in the order of their indexes."""
+    """The account keys of a transaction's message, in the order in which indexes refer to them."""
 
     static: list[str]
     loaded_writable: list[str]

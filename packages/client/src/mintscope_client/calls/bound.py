@@ -53,7 +53,7 @@ class Raw:
 
 
 class AsyncRaw:
-    """The asyncio version of Raw."""
+    """An asyncio client whose methods return the whole response: data, status and headers."""
 
     def __init__(self, client: Async) -> None:
         self._client = client

@@ -41,13 +41,13 @@ class ApiCall(Generic[Data]):
         return self.credits_max > 0 or self.is_purchase
 
     def cost(self, data: Data) -> int:
-        """Return the cost of the answer *data*, in credits."""
+        """Return the credits that this request costs if the service answered it with *data*."""
         return self.credits_max if self.credits_of is None else self.credits_of(data)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered(Generic[Data]):
-    """The answer to a call; None is an unknown value.
+    """The response to a call; None is an unknown value.
 
     credits_left    the number of credits left after the answer, if credits paid for it
     data_slot       the last Solana slot in the data

@@ -70,7 +70,7 @@ class PayingAuth(httpx.Auth):
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """A step that sends *request*; *auth*, if any, pays for the request if needed."""
+    """A step of a call's conversation: send *request*; *auth*, if any, pays for it if needed."""
 
     request: httpx.Request
     auth: httpx.Auth | None
@@ -78,7 +78,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """A step that waits for *seconds*."""
+    """A step of a call's conversation: wait for *seconds*."""
 
     seconds: float
 
@@ -246,7 +246,7 @@ def _once(
 
 
 class _Patience:
-    """Decides whether a call that failed is sent again."""
+    """Decides whether a failed request is sent again, and after how many seconds."""
 
     def __init__(self, session: CallSession, payer: PayingAuth | None, key: str) -> None:
         self._session = session

@@ -1,4 +1,4 @@
-"""Conversion of lines to a DataFrame; clients need pandas or polars only for this module."""
+"""Converts rows to a DataFrame; only this module needs pandas or polars."""
 
 import sys
 from collections.abc import Iterable, Iterator

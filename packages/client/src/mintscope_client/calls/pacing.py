@@ -46,7 +46,7 @@ class Pacing:
         self._free_at_s: dict[str, float] = {}  # time of the next allowed request, by limit
 
     def hear(self, name: str, headers: Mapping[str, str], *, now_s: float) -> None:
-        """Store the rate limit, if any, in the *headers* of a response of the endpoint *name*."""
+        """Store the rate limit in *headers*, if any, which came from the endpoint *name*."""
         said = ROOM.search(headers.get("RateLimit", ""))
         if said is None:
             return

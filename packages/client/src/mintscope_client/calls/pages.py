@@ -11,9 +11,9 @@ from mintscope_client.calls.paged import Line, PageData, PagedCall
 
 
 class PagedLines(Generic[PageData, Line]):
-    """All lines of a listing, page by page: iterate over this object, or over its `pages`.
+    """All results of a paged request: iterate over this object, or over its `pages`.
 
-    A page is requested, and paid for, when its first line is needed; the budget of the client
+    A page is requested, and paid for, when its first result is needed; the budget of the client
     limits the cost.
     """
 

@@ -1,4 +1,4 @@
-"""Parts of requests: paths, queries and bodies."""
+"""Builds parts of requests: paths, queries and bodies."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -41,7 +41,10 @@ def call_of(  # noqa: PLR0913 - the parts of a call
 def bare_call(
     path: str, kind: type[Data], body: Mapping[str, Any], *, takes_key: bool = False
 ) -> ApiCall[Data]:
-    """Return a call of /api/*path*, which needs no credential; its answer has no envelope."""
+    """Return the request POST /api/*path*, without a credential.
+
+    kind   the type of the whole response, which has no `data` around it
+    """
     return ApiCall(
         name=path,
         method="POST",

@@ -29,5 +29,5 @@ def root(*, version: bool = typer.Option(False, "--version", help="Print the ver
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command `mintscope` of the client."""
     app(prog_name="mintscope")

@@ -1,4 +1,4 @@
-"""The service, credential and budget of a command, and its exit status."""
+"""The options of all commands: the service, the credential and the budget; and exit statuses."""
 
 import os
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Output of commands: tables for people, JSON for programs."""
+"""Prints the results of commands: as tables for people, and as JSON for programs."""
 
 import json
 import re

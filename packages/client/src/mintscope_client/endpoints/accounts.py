@@ -175,9 +175,10 @@ def cap_key(
     month_credits_max: int | None = None,
     networks: Sequence[str] | None = None,
 ) -> ApiCall[CappedKey]:
-    """Return the call that tightens the limits of a key; None leaves a limit unchanged.
+    """Return the call that restricts an API key further; None leaves a restriction unchanged.
 
-    networks    the IP addresses, or networks in CIDR notation, from which the key is accepted
+    month_credits_max   the most credits that it may spend in a calendar month
+    networks            the IP addresses, or networks in CIDR notation, from which it is accepted
     """
     body: dict[str, Any] = {}
     if month_credits_max is not None:

@@ -131,7 +131,7 @@ class SignalOptions(TypedDict, total=False):
 
 
 class SignalSettings(SignalOptions, total=False):
-    """The settings of a signal that can also be changed later.
+    """The settings of an alert that can be changed after its creation.
 
     level, margin       for `above`, `below` and `crosses`: the level, and the distance that the
                         value must move back before the signal can fire again

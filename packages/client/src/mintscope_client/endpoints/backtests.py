@@ -32,9 +32,10 @@ class ReturnsOfFiring(msgspec.Struct, frozen=True):
 
 
 class RuleFiring(msgspec.Struct, frozen=True):
-    """One time at which the condition became true, with the close of the candle that ended then.
+    """One time at which the condition became true.
 
-    t              the time, Unix seconds; price: the close in USD
+    t              the time, Unix seconds: the end of a candle
+    price          the close of that candle, in USD
     best, worst    the changes from the close to the highest and the lowest price of the following
                    day, until now if that day has not ended, as fractions; None: no candle has
                    closed since

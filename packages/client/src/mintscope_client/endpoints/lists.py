@@ -109,7 +109,7 @@ class TokenMetadata(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ScreenedToken(msgspec.Struct, frozen=True):
-    """One token of a screen.
+    """One token for which a condition is true.
 
     values    the fields that were requested, by name; None: unknown, or too few candles yet
     """
@@ -121,9 +121,11 @@ class ScreenedToken(msgspec.Struct, frozen=True):
 
 
 class ScreenPage(msgspec.Struct, frozen=True, rename="camel"):
-    """Tokens of a screen as of the final slot *slot*; *as_of* is its time in Unix seconds.
+    """One page of the tokens for which a condition is true.
 
     matches    the number of tokens on all pages
+    slot       the final slot after which the condition was evaluated
+    as_of      the time of this slot, Unix seconds
     """
 
     tokens: list[ScreenedToken]

@@ -46,7 +46,7 @@ class PoolMigration(msgspec.Struct, frozen=True, rename={"from_": "from"}):
 
 
 class TokenPool(msgspec.Struct, frozen=True, rename="camel"):
-    """One pool; unknown values are None.
+    """One pool of a token; unknown values are None.
 
     venue, quote    the name of its program, and the mint that the token is traded for
     last_swap_at    the time of its last swap, Unix seconds
@@ -59,8 +59,8 @@ class TokenPool(msgspec.Struct, frozen=True, rename="camel"):
     since           the time of the first swap of the pool that the service has read, Unix seconds
     fee             the fee of a swap as a fraction: 0.0025 is 0.25 %; None: not known
     progress        for a bonding curve: the share of the way to its migration, 0 to 1
-    moves           the price impact of trades of 100, 1,000 and 10,000 USD; is_estimate: it is
-                    approximate
+    moves           the price impact of trades of 100, 1,000 and 10,000 USD
+    is_estimate     whether the price impact is approximate
     """
 
     pool: str

@@ -87,10 +87,11 @@ class DayOfUse(msgspec.Struct, frozen=True):
 
 
 class CreditHistory(msgspec.Struct, frozen=True):
-    """The balance, its newest changes other than spends (newest first), and the credits spent.
+    """The balance of a credential and its history.
 
-    spent    the number of credits spent in all; days: the numbers by day, of the newest 30 days on
-             which credits were spent
+    spent      the number of credits spent in all
+    entries    the newest changes of the balance other than spends, newest first
+    days       the number of credits spent on each of the newest 30 days with spends
     """
 
     balance: int

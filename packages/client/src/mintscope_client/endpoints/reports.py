@@ -33,7 +33,7 @@ class TokenPrice(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class MacdValues(msgspec.Struct, frozen=True):
-    """The values of MACD(12, 26, 9), in USD, or in the unit of a page of a series."""
+    """The values of the indicator MACD(12, 26, 9), in the same unit as the prices beside it."""
 
     line: float
     signal: float
@@ -170,7 +170,7 @@ class Report(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class WhyNot(msgspec.Struct, frozen=True):
-    """The reason for a missing result: one of the codes in docs/api.md, and a message."""
+    """The reason for which a result is missing: an error code of docs/api.md, and a message."""
 
     code: str
     message: str

@@ -32,8 +32,9 @@ class CandleLine(msgspec.Struct, frozen=True, rename="camel"):
 
     t              the time at which it begins, Unix seconds
     sol            the prices in SOL; None if they were not stored
-    buy_volume, sell_volume, swaps    the volumes, and the number of swaps that set a price, or of
-                   all swaps if the candle is of one pool; None if imported
+    buy_volume, sell_volume    the volumes of purchases and sales; None if imported
+    swaps          the number of swaps that set a price, or of all swaps if the candle is of one
+                   pool; None if imported
     imported       whether all or a part of it comes from a provider of history
     is_open        whether it has not ended yet; its values can still change
     """
@@ -124,7 +125,10 @@ class StochasticValues(msgspec.Struct, frozen=True):
 
 
 class PointCandle(msgspec.Struct, frozen=True):
-    """The candle of a point: prices in the unit of the page, and the volume in USD."""
+    """The candle of one row of a page of indicators; the volume is in USD.
+
+    Prices are in the currency of the page, USD or SOL.
+    """
 
     o: float
     h: float

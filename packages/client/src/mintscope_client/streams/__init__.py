@@ -1,1 +1,1 @@
-"""Streams of reports that change, by server-sent events or by WebSocket."""
+"""Streams of reports as they change, by server-sent events or by WebSocket."""

@@ -18,7 +18,7 @@ class LiveReport(msgspec.Struct, frozen=True):
 
 
 class StartedMinute(msgspec.Struct, frozen=True, rename="camel"):
-    """The data of an event `minute`: the credits charged for that minute, and the credits left."""
+    """The data of the stream's event `minute`: the credits charged for it, and the credits left."""
 
     credits: int
     credits_remaining: int

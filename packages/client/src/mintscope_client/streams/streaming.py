@@ -132,7 +132,7 @@ class LiveCall:
         return address, msgspec.json.encode(first).decode()
 
     def refuse(self, response: httpx.Response) -> None:
-        """Record that the service sent *response*, already read, in place of a stream.
+        """Record that the service answered with *response*, already read, instead of a stream.
 
         Raises RefusedError if a retry cannot help.
         """

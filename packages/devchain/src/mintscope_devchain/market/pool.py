@@ -123,7 +123,7 @@ class Fill(NamedTuple):
 
     @property
     def held(self) -> tuple[str, str]:
-        """The addresses of the trader's accounts for base and quote."""
+        """The addresses of the trader's accounts for the base and for the quote token."""
         return (self.target, self.source) if self.is_buy else (self.source, self.target)
 
     @property

@@ -93,7 +93,7 @@ class World:
         return self._held[owner, token.mint]
 
     def lp_account(self, owner: str, pool: Pool) -> str:
-        """Return the account of *owner* for the LP token of *pool*."""
+        """Return the address of *owner*'s account for the LP token (liquidity shares) of *pool*."""
         return self._held[owner, Mint(pool.parts[LP_MINT])]
 
     def may_name(self, transaction: MarketTransaction, account: str) -> bool:
@@ -133,7 +133,7 @@ class World:
             self._forget_closed(transaction.before)
 
     def _forget_closed(self, accounts: Iterable[str]) -> None:
-        """Drop the balances of the *accounts* that are empty and are not in `holdings`."""
+        """Remove from `balances` the *accounts* that are empty and that no holding names."""
         for account in accounts:
             if not self.balances[account] and account not in self.holdings:
                 del self.balances[account]

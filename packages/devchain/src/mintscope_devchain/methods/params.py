@@ -56,7 +56,7 @@ def _checked(answer: Callable[..., object]) -> Answer:
 
 
 def _convert(params: Sequence[object], kind: type[T]) -> T:
-    """Return *params* as a struct of the type *kind*.
+    """Convert the parameters of a JSON-RPC call to *kind*, a struct type.
 
     Raises RpcError if *params* do not fit; its message names the invalid part and what is expected.
     """
@@ -106,14 +106,17 @@ def final_params(
 
 
 def confirmed(level: CommitmentLevel | None) -> CommitmentLevel:
-    """Return *level*, or `finalized` if it is None.  Raises RpcError for `processed`."""
+    """Return *level* as a commitment, or `finalized` if it is None; raise RpcError for `processed`.
+
+    This is for RPC methods that do not read processed blocks.
+    """
     if level == "processed":
         raise RpcError(INVALID_PARAMS, "Method does not support commitment below `confirmed`")
     return level or "finalized"
 
 
 def unsupported_version() -> RpcError:
-    """Return the error for an old client that requests a versioned transaction."""
+    """Return the error for a client that requests a versioned transaction, but accepts none."""
     return RpcError(
         UNSUPPORTED_VERSION,
         "Transaction version (0) is not supported by the requesting client. Please try the"
@@ -134,7 +137,7 @@ class ContextOptions(_Options, frozen=True, kw_only=True):
 
 
 class BlockOptions(_Options, frozen=True, kw_only=True):
-    """The form in which a block is returned."""
+    """The options of the RPC method getBlock."""
 
     commitment: CommitmentLevel | None = None
     encoding: str = "json"

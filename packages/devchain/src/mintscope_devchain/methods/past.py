@@ -35,7 +35,7 @@ def done(landed: LandedTransaction) -> Done:
 
 
 class ChainPast:
-    """The transactions in the stored blocks of a chain; each block is read once."""
+    """The transactions of a devchain, in a form for lists; each stored block is converted once."""
 
     def __init__(self, chain: Chain) -> None:
         self._chain = chain

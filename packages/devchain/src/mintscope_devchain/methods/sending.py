@@ -48,7 +48,7 @@ _Encoding = Literal["base58", "base64"]
 
 
 class SendMethods:
-    """Answers calls about slots, blockhashes, fees, and transactions that have not landed yet."""
+    """JSON-RPC methods for sending: slots, blockhashes, fees, simulation and sendTransaction."""
 
     def __init__(self, vm: Vm) -> None:
         self._vm = vm

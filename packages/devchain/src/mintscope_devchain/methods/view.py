@@ -14,7 +14,7 @@ API_VERSION: Final = "4.3.1"
 
 
 class View:
-    """The chain *vm* at the commitment in *options*, by default `finalized`.
+    """The state of the chain *vm* at the commitment that *options* ask for; default: `finalized`.
 
     Raises RpcError if the newest block of that commitment is below `minContextSlot` of *options*.
     """

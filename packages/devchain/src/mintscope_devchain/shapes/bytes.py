@@ -1,4 +1,4 @@
-"""Encoders of little-endian fields, and of instructions and events of Anchor programs."""
+"""Encodes little-endian fields, and the instructions and events of Anchor programs."""
 
 from collections.abc import Callable
 from functools import cache
@@ -22,7 +22,7 @@ u8, u16, u32, u64, i32 = map(_integers, "BHIQi")
 
 
 def u128(*values: int) -> bytes:
-    """Return *values* in 16 bytes each."""
+    """Return *values* in 16 bytes each, little-endian, one after the other."""
     return b"".join([value.to_bytes(16, "little") for value in values])
 
 

@@ -1,4 +1,4 @@
-"""Transactions of traders: fees, accounts, one swap or a route of Jupiter, and a tip."""
+"""Makes traders' transactions: budget, one swap or a route through Jupiter, and a tip."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final

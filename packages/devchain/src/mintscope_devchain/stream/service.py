@@ -29,7 +29,7 @@ Context = grpc.aio.ServicerContext[Request, Update]
 
 
 class StreamedChain(Protocol):
-    """The chain that the server streams."""
+    """The devchain whose blocks a gRPC server streams."""
 
     blockstore: Blockstore
 

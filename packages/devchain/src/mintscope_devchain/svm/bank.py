@@ -209,7 +209,7 @@ def _error(result: FailedTransactionMetadata) -> TransactionError:
 
 
 def _reported(case: Execution, meta: TransactionMetadata) -> Execution:
-    """Return *case* with the logs and results that are in *meta*."""
+    """Return *case* with the logs, inner instructions, units and returned data in *meta*."""
     returned = msgspec.json.decode(meta.to_json(), type=_ReturningMeta).return_data
     return replace(
         case,

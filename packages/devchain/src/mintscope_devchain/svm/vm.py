@@ -204,7 +204,7 @@ class Vm:
         return account or self._elsewhere(address)
 
     def landed(self, signature: str) -> LandedTransaction | None:
-        """Return the transaction with *signature*; None if no block that is still known has it."""
+        """Return the landed transaction with *signature*; None if no known block contains it."""
         return self._landed.get(signature)
 
     def held(self, slot: int) -> Sequence[LandedTransaction]:
