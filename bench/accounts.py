@@ -79,7 +79,7 @@ def run() -> list[Figure]:
 
 
 async def _prepare(config: Config) -> dict[str, bytes]:
-    """Create the applications; return the request of each class."""
+    """Create applications for API keys; return the request to send for each kind of applicant."""
     clock = SystemClock()
     expect_own_stores(config)  # without this, the api process refuses stores that have no name
     async with (

@@ -126,7 +126,10 @@ def revision_at(revision: str) -> Iterator[Build]:
 
 
 def _python(folder: Path) -> Path:
-    """Return the interpreter that has the packages of the revision in *folder*."""
+    """Return a Python interpreter with the packages that the revision in *folder* needs.
+
+    If the revision has other locked packages than this one, they are installed for it.
+    """
     if _locks(folder) == _locks(ROOT):
         modules = Path("bench", "peers", "node_modules")
         if (ROOT / modules).is_dir():

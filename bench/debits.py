@@ -1,4 +1,4 @@
-"""Debits a second for 64 clients and a thousand accounts, each durable before its response.
+"""Measures debits a second for 64 clients and a thousand accounts, each durable when answered.
 
 mintscope commits all requests that arrive during a commit together, on SQLite and on PostgreSQL.
 The peer sends one UPDATE for each request, with the same journal, over 64 connections.  PostgreSQL

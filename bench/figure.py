@@ -1,4 +1,4 @@
-"""A measured figure, its printed form, and its storage for the report."""
+"""A figure that a benchmark measured; its line in a table, and its file for the report."""
 
 import json
 import sys
@@ -17,6 +17,8 @@ HEAD: Final = (
 class Figure:
     """A measurement of mintscope or of a peer: the median of its rounds.
 
+    what      the measured operation
+    who       the implementation, such as "mintscope"
     ratio     how many times better mintscope is than this peer or floor; None for a figure of
               mintscope
     goal      the goal, as text; "" if there is none
@@ -37,7 +39,7 @@ class Figure:
 
 
 def line(figure: Figure) -> str:
-    """Return *figure* as one aligned line."""
+    """Return *figure* as one line of a table, with aligned columns."""
     value = f"{figure.value:14,.2f}"
     spread = "" if figure.spread is None else f"{figure.spread:.1%}"
     cpu, wall = ("" if us is None else f"{us:,.1f}" for us in (figure.cpu_us, figure.wall_us))

@@ -42,7 +42,7 @@ Worker = Callable[[Target], Awaitable[None]]
 
 
 def get(path: str, *headers: str) -> bytes:
-    """Return a GET request for *path*."""
+    """Return the bytes of an HTTP GET request for *path*, with *headers*."""
     lines = [f"GET {path} HTTP/1.1", "Host: x", *headers]
     return ("\r\n".join(lines) + "\r\n\r\n").encode()
 

@@ -50,7 +50,7 @@ def run() -> list[Figure]:
 
 
 async def _prepare(config: Config, count: int) -> None:
-    """Create the accounts, all with the same password."""
+    """Create *count* accounts with the same password, for requests to sign in or to reset it."""
     clock, password_hash = SystemClock(), ARGON2.hash("a password of the benchmark")
     expect_own_stores(config)  # without this, the api process refuses stores that have no name
     async with open_money(config, clock) as money:

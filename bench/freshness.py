@@ -1,4 +1,4 @@
-"""The time from the confirmation of a block by the node to an answer that includes the block.
+"""Measures the time from a block's confirmation to the first answer that includes the block.
 
 `mintscope ingest` and `mintscope api` run with all settings at their defaults, on a market that
 trades; the node is on this machine.  A client sends requests continuously, and each answer has the
@@ -146,7 +146,7 @@ def asked_of_node(port: int, method: str) -> Any:
 
 
 def credit_token(settings: Mapping[str, str]) -> str:
-    """Return a credit token with a million credits."""
+    """Issue a credit token with a million credits in the store of *settings*, and return it."""
     command = [sys.executable, "-m", "mintscope", "credits", "issue", "--credits", "1000000"]
     issued = subprocess.run(command, env=settings, check=True, capture_output=True, text=True)
     return issued.stdout.strip()

@@ -23,7 +23,7 @@ def rows() -> Iterator[tuple[str, str]]:
 
 
 def interpreter() -> str:
-    """Return the version of Python and its kind of build."""
+    """Return Python's version, and whether it was built with profile-guided optimisation."""
     built = "built" if is_optimised() else "not built"
     implementation = f"{platform.python_implementation()} {platform.python_version()}"
     return f"{implementation}, {built} with profile-guided optimisation"

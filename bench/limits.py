@@ -40,14 +40,14 @@ Take = Callable[[int, int], Awaitable[object]]  # of the number of the client, a
 
 @dataclass
 class Taken:
-    """The results of the rounds of one implementation: checks a second, and processor time."""
+    """The rate-limit checks a second and processor time of one implementation, in each round."""
 
     a_second: list[float] = field(default_factory=list)
     cpu_us: list[float] = field(default_factory=list)
 
 
 def run() -> list[Figure]:
-    """Return checks per second for each store, and a check's processor time in this process."""
+    """Measure rate limits in memory and in PostgreSQL: checks a second, and processor time."""
     # Import the servers of the tests
     servers: Any = import_module("tests.support.processes.servers")
     postgres = servers.PostgresServer()

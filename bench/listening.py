@@ -1,4 +1,4 @@
-"""Many clients of a stream, which measure the age of each update when it arrives.
+"""Runs many clients of an event stream, which measure the age of each update on arrival.
 
 It runs as a separate process, so that it takes no time from the core of the server: `python -m
 bench.listening PORT CLIENTS SECONDS < requests`, one base64 request a line. It prints one JSON line
@@ -25,7 +25,7 @@ AT_ONCE: Final = 100  # the number of connections that are opened at the same ti
 
 
 class Listening(asyncio.Protocol):
-    """Records the age of each update when it arrives."""
+    """The client of one event stream: adds the age of each update, on arrival, to *ages_s*."""
 
     def __init__(self, request: bytes, ages_s: list[float]) -> None:
         self._request = request

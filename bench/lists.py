@@ -160,7 +160,7 @@ class KeptInMemory:
 
 
 class Watch:
-    """Records how late the event loop resumes a task; waits of threads for a core do not count."""
+    """Records the delays with which the event loop resumes a task, without waits for a core."""
 
     def __init__(self) -> None:
         self.late_s: list[float] = []

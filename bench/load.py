@@ -23,7 +23,7 @@ LENGTH = b"content-length: "
 
 
 class Connection(asyncio.Protocol):
-    """Sends the next request as soon as an answer is complete."""
+    """A connection of a load generator: sends a request as soon as the last answer is complete."""
 
     def __init__(self, load: "Load") -> None:
         self._load = load

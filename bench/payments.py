@@ -121,7 +121,7 @@ def _after_report(rounds: list[Round], moments: Moments) -> float:
 
 
 def _beyond(rounds: list[Round], moments: Moments) -> float:
-    """Return the median time of a request, in ms, less the time from sending to confirmation."""
+    """Return the median ms of a paid request without the time to its payment's confirmation."""
     return median(
         1000 * (each.ended_s - each.began_s)
         - 1000 * (moments.confirmed[each.signature] - moments.sent[each.signature])

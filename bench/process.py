@@ -30,7 +30,7 @@ class Running:
 
 @contextmanager
 def server_running(module: str, *arguments: str) -> Iterator[Running]:
-    """Run *module* with a free port and *arguments* until the block ends; yield the process."""
+    """Run *module* with a free port and *arguments* until the block ends; yield its process."""
     port = free_port()
     command = [sys.executable, "-m", module, str(port), *arguments]
     with subprocess.Popen(command) as process:
@@ -49,7 +49,7 @@ def python_running(module: str, *arguments: str) -> Iterator[int]:
 
 
 def free_port() -> int:
-    """Return a free port."""
+    """Return a TCP port of this machine that no process uses now."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port: int = free.getsockname()[1]
     return port

@@ -162,7 +162,10 @@ def _serving(
 
 
 def _issue(folder: Path, server: Any) -> Sequence[str]:
-    """Issue credit tokens that depend on *folder*, in SQLite if *server* is None; return them."""
+    """Issue credit tokens with credits, and return them; they depend only on *folder*.
+
+    server   the PostgreSQL server that stores them; None: SQLite in *folder*
+    """
     random, at = Random(str(folder)), SystemClock().now()
     tokens = [make_credit_token(random.randbytes(28)) for _ in range(TOKENS)]
     book = (
@@ -218,7 +221,7 @@ def _server_cpu(server: Any) -> float:
 
 
 def _late(store: str) -> Iterator[Figure]:
-    """Yield figures of the delay from a block's confirmation to the second of two api processes."""
+    """Measure the delay from a block's confirmation to a report, from the second of two apis."""
     with ExitStack() as stack:
         chain_port = stack.enter_context(python_running("bench.market"))
         ports = [free_port(), free_port()]

@@ -73,7 +73,7 @@ KINDS: Final = (
 
 
 def run() -> list[Figure]:
-    """Return requests per second, and the processor time of one, of mintscope and the peer."""
+    """Measure series on mintscope and bare uvicorn: requests a second, and processor time."""
     with TemporaryDirectory() as name:
         tokens = prepare(Path(name))[:TOKENS]
         with server_running("bench.peers_http.series", name) as ours:

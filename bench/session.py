@@ -56,7 +56,7 @@ class Voucher:
 
 
 class Chain:
-    """Token accounts in LiteSVM, and the fees that each party has paid."""
+    """A chain of buyers and a seller, which adds up the network fees that they pay."""
 
     def __init__(self) -> None:
         self.genesis = Genesis(0)

@@ -217,7 +217,10 @@ def fill(rows: AccountRows, numbers: range, tokens: int) -> None:
 
 
 async def stall(rules: int, tokens: int) -> list[Figure]:
-    """Return the longest iterations while *rules* of *tokens* are read, evaluated and stored."""
+    """Measure how long the event loop is blocked while alert rules are read, evaluated and stored.
+
+    rules, tokens   the number of rules, and of the tokens over which they are distributed
+    """
     trading = Trading([mint_of(number) for number in range(tokens)])
     for _ in range(60):
         trading.slot(60)
@@ -282,7 +285,7 @@ def _stall(what: str, value: float) -> Figure:
 
 
 def run() -> list[Figure]:
-    """Return the cost of evaluating a rule, and the stalls while many rules are evaluated."""
+    """Measure alert rules: the time to evaluate one, and stalls while many are evaluated."""
     figures = [
         *cost(SignalKind.ABOVE, plain_levels),
         *cost(SignalKind.CHANGES_BY, plain_moves),

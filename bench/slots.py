@@ -1,4 +1,4 @@
-"""The cost of a slot of the whole market, by stage, for ingest and for an api that follows it.
+"""Measures a slot of the whole market, stage by stage, for ingest and for an api that follows it.
 
 `python -m bench.slots [SLOTS]`: 400 swaps a slot over 20,000 mints, all tracked; the n-th most
 traded mint has 1/n of the swaps of the first.  Decoding is measured by `bench.decode`.
@@ -57,7 +57,7 @@ FLOORS: Final = {
 
 
 class Slots:
-    """Slots of generated swaps of *mints* mints, which depend only on the seed."""
+    """Generates slots with random swaps of *mints* mints, the same in every run."""
 
     def __init__(self, mints: int = MINTS) -> None:
         made = random.Random(1)
@@ -74,7 +74,7 @@ class Slots:
         return [_swap(n, self.mints[mint], amount) for n, (mint, amount) in enumerate(picked)]
 
     def priced(self, count: int = SWAPS) -> Sequence[PricedSwap]:
-        """Return the swaps of the next slot with their prices."""
+        """Return *count* random swaps for the next slot, with their prices."""
         return price_slot(self.swaps(count), RATE).swaps
 
 
@@ -94,7 +94,7 @@ def _swap(n: int, mint: Mint, amount: int) -> Swap:
 
 
 class Stages:
-    """Processor time of this thread by stage."""
+    """The processor time of this thread in each stage of a slot, in all and at most."""
 
     def __init__(self) -> None:
         self.ns: Counter[str] = Counter()

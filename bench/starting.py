@@ -36,7 +36,7 @@ GOALS: Final = {HELP: ">= 0.6x", PARENT: ">= 0.5x"}
 
 
 def run() -> list[Figure]:
-    """Measure the commands and their floors in alternation; return the figures."""
+    """Measure commands of mintscope, and Python's least work for each; return the figures."""
     found = []
     for what, commands in COMMANDS.items():
         took: dict[str, list[float]] = {who: [] for who in commands}

@@ -53,7 +53,7 @@ def run() -> list[Figure]:
 
 
 def _files() -> int:
-    """Raise the limit of open files of this process as far as possible; return the limit."""
+    """Raise this process's limit of open files to its maximum; return the limit."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     return most

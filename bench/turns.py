@@ -12,7 +12,7 @@ ROUNDS: Final = 15
 
 @dataclass(slots=True)
 class Turns:
-    """The processor seconds and the elapsed seconds of each round of one implementation."""
+    """The processor seconds and elapsed seconds of one implementation, in each round."""
 
     cpu_s: list[float] = field(default_factory=list)
     wall_s: list[float] = field(default_factory=list)

@@ -1,1 +1,1 @@
-"""Proofs: recipes with broken builds that they must catch, fuzzing, mutation, and the report."""
+"""Proofs: claims whose tests must catch broken builds, fuzzing, mutation testing, and a report."""

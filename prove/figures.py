@@ -13,9 +13,9 @@ def figure(outcome: Outcome) -> str:
 
 
 def caught(recipe: Recipe, journal: Journal) -> tuple[int, int]:
-    """Return the number of broken builds that were caught, and the number of all broken builds.
+    """Return the numbers of broken builds that *recipe* caught, and of all its broken builds.
 
-    If the recipe also fails on the sound build, none counts as caught.
+    If its tests also fail on the unchanged build, none counts as caught.
     """
     own = journal.outcomes.get(f"{recipe.name}: its own mistakes")
     mutants = [journal.is_good(f"{recipe.name}: {mutant.name}") for mutant in recipe.mutants]

@@ -112,7 +112,7 @@ KEPT: Final = (
 
 
 def curl(walk: Walk) -> float:
-    """Follow the section "curl and a credit token"; return the RSI."""
+    """Run the section "curl and a credit token" of the guide; return the RSI that it prints."""
     return rsi_in(walk.run(walk.block("sh")))
 
 

@@ -101,7 +101,7 @@ def operations(document: Json) -> set[str]:
 
 
 def main() -> int:
-    """Print the differences; return 1 if one of them can break a client."""
+    """Print the changes between two OpenAPI documents; return 1 if one may break a client."""
     before, after = (json.loads(Path(name).read_text()) for name in sys.argv[1:3])
     found = sorted(set(breaks(before, after)))
     print("\n".join(found))

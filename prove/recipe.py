@@ -1,4 +1,4 @@
-"""A recipe: tests at full length, and broken builds of the package that these tests must catch."""
+"""A claim about mintscope for `make prove`: its tests, and broken builds that they must catch."""
 
 import os
 import shutil

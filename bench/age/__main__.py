@@ -191,7 +191,7 @@ def settings_of(
 
 
 class Scene:
-    """Measures the steps of `make age` on one store."""
+    """Runs and measures all steps of `make age` on one store."""
 
     def __init__(self, place: Place, age: Age, settings: Mapping[str, str], api_port: int) -> None:
         self._place = place
@@ -415,7 +415,7 @@ def line(each: Measured) -> str:
 
 
 def main() -> int:
-    """Print the table, and the goals that were missed; return 1 if there are any."""
+    """Measure all stores, and print a table and the missed goals; return 1 if a goal was missed."""
     parser = argparse.ArgumentParser(prog="python -m bench.age", description=__doc__)
     parser.add_argument("--scale", type=float, default=SCALE, help="share of the full size")
     parser.add_argument("--in", dest="within", type=Path, help="folder of the stores")

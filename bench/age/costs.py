@@ -23,7 +23,7 @@ END_S_MAX: Final = 30.0
 
 
 class TooSlow(Exception):
-    """A step has not ended within its timeout; the message names it."""
+    """A step has not ended within its time limit; the message names it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,7 +74,7 @@ class Place(Protocol):
         """
 
     def asked(self, statement: str) -> Any:
-        """Run *statement* on the market; return its value or row, None if it has none."""
+        """Run the SQL *statement* on the market; return its only value or its row, or None."""
 
     def disk_mb(self) -> float:
         """Return the size of the store on disk, in MB."""
@@ -87,7 +87,10 @@ class Place(Protocol):
 
 
 def flat_mints(age: Age, begin: int, end: int) -> Iterator[tuple[int, str, int | None, int]]:
-    """Yield rows of mints *begin* to *end* - 1; the mints below `age.followed` are tracked."""
+    """Yield the table row of each mint from *begin* to *end* - 1.
+
+    The mints below `age.followed` are tracked.
+    """
     for number in range(begin, end):
         is_followed = number < age.followed
         since = BEFORE_ALL if is_followed else None
@@ -112,7 +115,7 @@ class SqlitePlace:
             self._fill_market(market, age, traded, now_ms)
 
     def asked(self, statement: str) -> Any:
-        """Run *statement* on the market; return its value or row, None if it has none."""
+        """Run the SQL *statement* on the market; return its only value or its row, or None."""
         with closing(apsw.Connection(str(self._folder / MARKET_FILE))) as market:
             market.set_busy_timeout(10_000)
             return market.execute(statement).get
@@ -182,7 +185,7 @@ class SqlitePlace:
 
 
 class PostgresPlace:
-    """A Place on a server."""
+    """A mintscope store of several years in PostgreSQL."""
 
     def __init__(self, server: Any, folder: Path) -> None:
         self._server = server
@@ -229,7 +232,7 @@ class PostgresPlace:
         self._restart(USUAL_WAL)
 
     def asked(self, statement: str) -> Any:
-        """Run *statement* on the market; return its value or row, None if it has none."""
+        """Run the SQL *statement* on the market; return its only value or its row, or None."""
         with psycopg.connect(self._server.dsn, autocommit=True) as db:
             cursor = db.execute(statement.encode())
             row = cursor.fetchone() if cursor.description else None
@@ -299,7 +302,7 @@ def _generated(begin: int, end: int) -> str:
 
 @contextmanager
 def on_sqlite(folder: Path) -> Iterator[Place]:
-    """Yield the place in *folder*."""
+    """Yield the SQLite store in *folder*."""
     yield SqlitePlace(_private(folder))
 
 

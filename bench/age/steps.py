@@ -18,7 +18,7 @@ FIRST: Final = CreditAccount(1)  # the account with half of all entries
 
 
 async def audit(money: Money) -> None:
-    """Audit all books once, and print the duration of the longest part.
+    """Audit all payments and credits once; print the duration of the longest part.
 
     A part that timed out is repeated from its beginning, as in the service, because other processes
     can have delayed it.
@@ -70,7 +70,7 @@ STEPS: Final[dict[str, Callable[[Money], Awaitable[None]]]] = {
 
 
 async def main(name: str) -> None:
-    """Run the step *name* on the store of the settings."""
+    """Run the step *name*, "audit" or "statement", on the store that the environment names."""
     async with open_money(configured(None).config, SystemClock()) as money:
         await STEPS[name](money)
 

@@ -253,7 +253,10 @@ def disk_bytes(folder: str) -> int:
 
 
 def main() -> None:
-    """Run the requested measurement; print missed goals, which are not failures."""
+    """Run the requested measurements, and print the results and missed goals.
+
+    Missed goals do not change the exit status.
+    """
     parser = argparse.ArgumentParser(prog="python -m bench.mainnet", description=__doc__)
     parser.add_argument("minutes", type=float)
     parser.add_argument("--slot-ms", type=float, default=SLOT_S * SECOND_MS)

@@ -70,7 +70,7 @@ class Chain:
         return len(_swaps(map(json.dumps, transactions)))
 
     def is_busy(self, slot: Slot) -> bool:
-        """Return whether *slot* is part of a burst."""
+        """Return whether *slot* is in one of the bursts, in which blocks have more swaps."""
         return ((slot - FIRST) * self.slot_s) % BURST_EVERY_S < BURST_S
 
     def transactions(self, slot: Slot) -> Sequence[Entry]:
@@ -150,7 +150,7 @@ def _without_votes(block: bytes) -> list[Entry]:
 
 
 def _fill(transactions: list[Entry]) -> None:
-    """Add log lines to each transaction, so that their average size is that on mainnet."""
+    """Add log lines to *transactions* until their average size is that on mainnet."""
     random, size = Random(1), len(json.dumps(transactions, separators=(",", ":")))
     lines = max(0, TRANSACTION_BYTES - size // len(transactions)) // 100
     for entry in transactions:

@@ -71,7 +71,7 @@ class Node:
         return _answer(result), False
 
     def measured(self, method: str) -> bytes:
-        """Return the answer to *method*, which only measurements call, without a network delay."""
+        """Answer *method*, which only benchmarks call: the newest slot, or times of all blocks."""
         return _answer(self._chain.head() if method == "bench_head" else self._chain.sent_at_s)
 
     def _head(self, config: Mapping[str, Any]) -> Slot:

@@ -29,7 +29,10 @@ ATOMS = 10**12
 
 
 class Watched(Methods):
-    """Records when a payment arrived, was confirmed, and was first reported as confirmed."""
+    """JSON-RPC methods of a devchain that also records three times for each payment.
+
+    They are when the payment arrived, when it was confirmed, and when an answer first said so.
+    """
 
     def __init__(self, vm: Vm) -> None:
         super().__init__(vm)

@@ -17,7 +17,7 @@ SCHEDSTAT: Final = Path("/proc/thread-self/schedstat")
 
 
 async def server(app: ASGIApp, port: int) -> None:
-    """Serve *app* with uvicorn's defaults."""
+    """Serve *app* with uvicorn's defaults on *port* until the process ends."""
     config = uvicorn.Config(app, log_level="error", lifespan="off")
     await uvicorn.Server(config).serve(sockets=[listen("127.0.0.1", port)])
 

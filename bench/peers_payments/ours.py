@@ -1,4 +1,4 @@
-"""An application of mintscope that sells credits, built as by `mintscope api`.
+"""Runs an application that sells credits as `mintscope api` does, to measure payments.
 
 `python -m bench.peers_payments.ours PORT FOLDER RPC_URL`
 """

@@ -62,7 +62,7 @@ class Process:
 
 
 def look(looked: list[Process]) -> None:
-    """Record the processor time and the memory of each of *looked*."""
+    """Record the present processor time and memory of each process in *looked*."""
     for each in looked:
         pids = each.pids()
         each.cpu_s.append(sum(map(cpu_s, pids)))

@@ -56,7 +56,7 @@ class Times(Observer):
 
 
 async def follow(places: Sequence[str], file: TextIO) -> None:
-    """Follow the shards until stopped."""
+    """Read the logs of the shards at *places* until cancelled; write a line to *file* per slot."""
     async with AsyncExitStack() as stack:
         followers = []
         for number, place in enumerate(places, 1):

@@ -50,7 +50,7 @@ def _expect_ready(process: "subprocess.Popen[str]") -> None:
 
 
 def measure(minutes: float, rate: int) -> Iterator[Figure]:
-    """Yield the figures of a run of *minutes* minutes."""
+    """Measure the market in two shards for *minutes*, with *rate* swaps a second; yield figures."""
     # Import the servers of the tests
     servers: Any = import_module("tests.support.processes.servers")
     server = servers.PostgresServer(durable=True)
@@ -115,7 +115,7 @@ def _cpu_s(pids: Sequence[int]) -> float:
 
 
 def _slots_done(folder: Path, begin_s: float, end_s: float) -> int:
-    """Return the number of slots that the first shard has committed from *begin_s* to *end_s*."""
+    """Return the number of slots that shard 1 has committed from *begin_s* to *end_s*."""
     rows = (folder / "1").read_text().splitlines()
     return sum(begin_s <= float(row.split()[2]) < end_s for row in rows)
 

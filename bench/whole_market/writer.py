@@ -1,4 +1,4 @@
-"""The part of ingest after the decoder, in a separate process, at the pace of the clock.
+"""Prices, stores and folds generated slots as ingest does, in a separate process.
 
 `python -m bench.whole_market.writer sqlite:FOLDER|DSN SECONDS SLOT_S TIMES [SHARD] [RATE]`:
 generates a slot every SLOT_S seconds, with RATE swaps a second, and writes a line to the file TIMES
@@ -53,7 +53,10 @@ def opened(where: str) -> AbstractAsyncContextManager[Market]:
 
 
 def follow(where: str, mints: Sequence[Mint]) -> None:
-    """Track *mints* before the first slot, in one statement: one by one would take minutes."""
+    """Track *mints* in the market at *where*, before its first slot.
+
+    One statement does this, because mint by mint takes minutes.
+    """
     kind, _, folder = where.partition(":")
     db: SqliteDatabase | PostgresDatabase
     if kind == "sqlite":
@@ -72,7 +75,11 @@ def swaps_of_a_slot(slot_s: float, rate: int = SWAPS_A_SECOND) -> int:
 async def write(  # noqa: PLR0913, PLR0917 - the arguments of the command line
     where: str, seconds: float, slot_s: float, times: TextIO, shard: Shard, rate: int
 ) -> None:
-    """Write a slot every *slot_s* for *seconds*; a slot that is late is written at once."""
+    """Store a slot of *rate* swaps a second every *slot_s* seconds, for *seconds*.
+
+    A slot that is late is written at once.  A line of *times* has the slot, and when it was due and
+    committed.
+    """
     made, clock = Slots(MINTS), SystemClock()
     swaps = swaps_of_a_slot(slot_s, rate)
     async with opened(where) as market:

@@ -1,4 +1,4 @@
-"""Targets for input from nodes and files: blocks, transactions and answers."""
+"""Fuzz targets for input from nodes and files: blocks, transactions and RPC answers."""
 
 from collections.abc import Coroutine
 from typing import Any, Final
@@ -30,7 +30,10 @@ SLOT: Final = Slot(7)
 
 
 def seeds() -> tuple[list[Any], dict[str, list[Any]]]:
-    """Return three blocks of a devchain, and its transactions by the program that they call."""
+    """Return three blocks of a devchain, as inputs to change, and some transactions.
+
+    There are up to four transactions for each DEX program, by the name of the program.
+    """
     chain = Devchain(seed=1, now=NOW, mints=8, history_days=0.02)
     blocks, by_program = list[Any](), dict[str, list[Any]]()
     for slot in chain.blockstore.slots:
@@ -191,7 +194,7 @@ def streamed() -> list[bytes]:
 
 
 def stream(message: bytes) -> None:
-    """Process *message* after a valid message of a stream, and decode the complete blocks."""
+    """Process *message* of a gRPC stream after a valid one, and decode the complete blocks."""
     for is_joined in (False, True):
         buffer = BlockBuffer()
         assembler = Assembler(buffer, ManualClock(NOW), is_joined=is_joined)

@@ -36,7 +36,7 @@ def claim(text: bytes) -> None:
 
 
 def wallet(text: bytes) -> None:
-    """Read *text* as the address of a wallet, as its signature, and as a code that a user typed."""
+    """Parse *text* as a wallet's address, a wallet's signature, and a code typed by a user."""
     shown = text.decode("latin-1")
     for read in ("_wallet", "_signature"):
         with suppress(BadRequest):
@@ -52,7 +52,7 @@ def webhook(text: bytes) -> None:
 
 
 def budget(text: bytes) -> None:
-    """Read the budget of an MCP client from *text*: from one header, then split into several."""
+    """Read *text* as the header with a budget of an MCP client, once and split into several."""
     for values in ([text.decode("latin-1")], text.decode("latin-1").split(";")):
         with suppress(UnreadableBudget):
             read_budget(values)

@@ -1,4 +1,4 @@
-"""Inputs of fuzzing: well-formed inputs with changes in some places."""
+"""Generates inputs for fuzzing: well-formed inputs with changes in some places."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -36,7 +36,7 @@ Inputs = st.SearchStrategy[list[bytes]]
 
 
 def changed_bytes(seeds: Sequence[bytes]) -> Inputs:
-    """Return a strategy of *seeds* with a few bytes cut or replaced, and of random bytes."""
+    """Return a Hypothesis strategy: *seeds* with a few bytes cut or replaced, or random bytes."""
     anything = st.lists(st.binary(max_size=300), min_size=1, max_size=3)
     return st.builds(_edited, st.sampled_from(seeds), DRAW, EDITS) | anything
 
@@ -86,7 +86,7 @@ def _change(text: str, random: Random, edits: int) -> bytes:
 
 
 def _places(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield (container, key) for each entry of *value* and of the containers inside it."""
+    """Yield (container, key) for each entry of *value*, a dict or list, and of those inside it."""
     for key, inside in value.items() if isinstance(value, dict) else enumerate(value):
         yield value, key
         if isinstance(inside, dict | list):

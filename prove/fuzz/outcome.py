@@ -10,7 +10,10 @@ KEPT: Final = BUILD / "fuzz.json"
 
 
 class Fuzzed(msgspec.Struct, frozen=True):
-    """The outcome of fuzzing a target: the number of inputs, the seconds, and a traceback or ""."""
+    """The outcome of fuzzing a target: the number of inputs and the seconds.
+
+    uncaught    the traceback of the unexpected exception; "" if there was none
+    """
 
     examples: int
     seconds: float

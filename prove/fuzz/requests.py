@@ -59,7 +59,7 @@ def _request(query: bytes = b"") -> Request:
 
 
 def _expect_storable(value: object) -> None:
-    """Check that all integers inside *value* fit into 64 bits."""
+    """Check that all integers inside *value*, a parsed input, fit into 64 bits."""
     if isinstance(value, int):
         assert -INTEGERS <= value < INTEGERS
     elif isinstance(value, (list, tuple)):
@@ -143,7 +143,7 @@ def proof(text: bytes) -> None:
 
 
 def email(text: bytes) -> None:
-    """Read an e-mail address; reading the result again must not change it."""
+    """Parse *text* as an e-mail address; parsing the result again must not change it."""
     read = parse_email(text.decode(errors="replace"))
     assert parse_email(read) == read
 

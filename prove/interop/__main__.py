@@ -98,7 +98,10 @@ def _run(client: OtherClient, folder: Path, service: DocumentedService, token: s
 def _said_by_own(
     client: OtherClient, words: list[str], folder: Path, environment: dict[str, str]
 ) -> str:
-    """Run the wheel of this checkout with the Python version of *client*; return its output."""
+    """Run *words* with the Python version of *client* and a wheel of this checkout's client.
+
+    Return the output, or NO_PYTHON if this version is not installed.
+    """
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
     subprocess.run(build, cwd=ROOT / "packages" / "client", check=True, capture_output=True)
     (wheel,) = folder.glob("*.whl")

@@ -1,4 +1,4 @@
-"""The clients: their packages, their programs, and their expected output."""
+"""The clients that `make interop` runs: their packages, programs and expected outputs."""
 
 from dataclasses import dataclass
 from importlib.metadata import version

@@ -91,7 +91,7 @@ def _score(module: str, mutants: list[Mutant], justified: dict[str, str]) -> Sco
 
 
 def _is_named(name: str, key: str) -> bool:
-    """Return whether *key* is *name*, or a beginning of *name* followed by a star."""
+    """Return whether *key* is the mutant's *name*, or a beginning of it followed by a star."""
     return name.startswith(key[:-1]) if key.endswith("*") else name == key
 
 

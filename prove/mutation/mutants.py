@@ -20,7 +20,7 @@ UNTRIED: Final = {None, 2, 34}
 
 
 class Mutant(NamedTuple):
-    """One mutant: its name, its outcome, and the seconds that its tests took."""
+    """One mutant of a module: its name, its line, whether a test failed, and the tests' seconds."""
 
     name: str
     line: int
@@ -34,8 +34,9 @@ class _Meta(msgspec.Struct):
 
 
 def mutants_of(source: Path, mutated: Path) -> Iterator[Mutant]:
-    """Yield the mutants of the module *source*; *mutated* is the file that mutmut made of it.
+    """Yield the mutants of the module *source* with their outcomes.
 
+    mutated   the file that mutmut made of *source*; it has all mutants
     Raises    SystemExit if a mutant was not tried
     """
     lines = dict(_lines(ast.parse(source.read_text())))
@@ -67,7 +68,7 @@ def mutants_of(source: Path, mutated: Path) -> Iterator[Mutant]:
 
 
 def _lines(tree: ast.Module) -> Iterator[tuple[str, int]]:
-    """Yield the name of each function and method of a module, and the number of its first line."""
+    """Yield the name and the first line of each function of a module, and of each method."""
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node.name, node.lineno
@@ -78,7 +79,7 @@ def _lines(tree: ast.Module) -> Iterator[tuple[str, int]]:
 
 
 def _difference(before: Any, after: Any) -> tuple[Any, Any]:
-    """Return the smallest expression or statement that differs, in *before* and in *after*."""
+    """Return the smallest expression or statement in which two syntax trees differ, from each."""
     if type(before) is not type(after):
         return before, after
     children = list(zip(ast.iter_child_nodes(before), ast.iter_child_nodes(after), strict=False))

@@ -49,10 +49,10 @@ COMPILING: Final = re.compile(r"^@(?:bulk_)?kernel\n", re.MULTILINE)
 
 
 def run(modules: Sequence[str], tests: Sequence[str], *, processes: int) -> dict[str, list[Mutant]]:
-    """Return the mutants of each of *modules*, all of them tried with *tests*.
+    """Run mutation tests; return the mutants of each of *modules* with their outcomes.
 
     modules    below src/mintscope
-    tests      files and folders below tests/
+    tests      files and folders below tests/, which run against each mutant
     Raises     SystemExit if mutmut fails, for example because a test fails without a mutant
     """
     folder = FOLDERS / modules[0].removesuffix(".py").replace("/", ".")

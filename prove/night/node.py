@@ -79,7 +79,7 @@ def html(_call: Call, _ask: Ask) -> Reply:
 
 
 def stands_still() -> Fault:
-    """Return the fault of a node that receives no more blocks."""
+    """Return the fault of a node that receives no new blocks from the time of its first call."""
     head: list[int] = []
 
     def fault(call: Call, ask: Ask) -> Reply:
@@ -147,7 +147,7 @@ def null_blocks(call: Call, ask: Ask) -> Reply:
 
 
 def pruned(call: Call, ask: Ask) -> Reply:
-    """Refuse every block: the node has deleted it."""
+    """Refuse each getBlock, as a node that has deleted the old blocks."""
     if call["method"] != "getBlock":
         return in_json(ask(call))
     error = {"code": -32001, "message": "Block cleaned up, does not exist on node."}
@@ -277,7 +277,7 @@ def faulty_node(behind_url: str) -> Iterator[FaultyNode]:
 
 
 class Feed:
-    """A price feed in the format of Hermes (Pyth), which answers with 503 unless `works` is set."""
+    """A price feed in the format of Hermes (Pyth); it answers with status 503 unless it `works`."""
 
     def __init__(self) -> None:
         self.url = ""

@@ -159,7 +159,7 @@ def mail_server_down(installation: Installation) -> Iterator[None]:
 
 @contextmanager
 def postgres_stopped(installation: Installation) -> Iterator[None]:
-    """Stop PostgreSQL; start it again at the end of the block."""
+    """While the block runs, PostgreSQL is stopped."""
     assert installation.postgres is not None
     installation.postgres.stop()
     try:
@@ -169,7 +169,7 @@ def postgres_stopped(installation: Installation) -> Iterator[None]:
 
 
 def node_naming(log: str, doctor: str | None = None) -> Naming:
-    """Return the signs of a fault of the node: a log line, alerts about the node and old data."""
+    """Return the signs of a faulty node: *log* in the log, alerts, and old data in the status."""
     return Naming(
         log=log,
         alerts="MintscopeNode|MintscopeDataOld|MintscopeNodeStandsStill",

@@ -1,4 +1,4 @@
-"""Records when and how an installation reports a fault: in its log, alerts, status and doctor."""
+"""Observes an installation's reports of a fault: in its log, alerts, status and doctor."""
 
 import json
 import re
@@ -21,7 +21,7 @@ LEVELS: Final = frozenset({"warning", "error", "critical"})
 
 @dataclass(frozen=True, kw_only=True)
 class Naming:
-    """The expected signs of a fault, each as a regular expression; None: no sign there.
+    """The expected signs of a fault, by place, each as a regular expression; None: no sign there.
 
     log      in a line of the log, which is JSON
     alerts   the name of an alert
@@ -37,7 +37,7 @@ class Naming:
 
 @dataclass(kw_only=True)
 class Signs:
-    """The signs of one fault, each with the seconds since the fault began."""
+    """The places that have named a fault, each with the seconds since the fault began."""
 
     ready_changed_s: float | None = None
     named_s: dict[str, float] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Prints the results of each rule on each market: `python -m prove.prices`."""
+"""Prints the error of each rule in each simulated market: `python -m prove.prices`."""
 
 import argparse
 from collections.abc import Callable, Sequence

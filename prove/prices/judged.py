@@ -32,7 +32,7 @@ def judge(
     since_s: int = 0,
     truth: Callable[[Trade], bool] | None = None,
 ) -> Judged:
-    """Return the error of *rule* on *trades*, in each second from *since_s* on.
+    """Compare the price by *rule* with the true price in each second from *since_s* on.
 
     truth   returns whether a swap sets the true price, until the next such swap; None: each honest
             swap sets it

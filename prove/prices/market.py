@@ -40,7 +40,7 @@ class Pool:
         return self.quote / self.base
 
     def buy(self, usd: float) -> float:
-        """Buy for *usd* dollars; return the price that was paid."""
+        """Buy tokens for *usd* dollars, fee included; return the price per token that was paid."""
         taken = self.base - self.base * self.quote / (self.quote + usd * (1 - self.fee))
         self.quote += usd
         self.base -= taken
@@ -92,7 +92,7 @@ def trade(  # noqa: PLR0913 - what a swap says
 
 
 def swap_in(time: float, pool: Pool, usd: float, signer: str) -> Trade:
-    """Apply a purchase for *usd* in *pool*, or a sale if *usd* is negative; return the trade."""
+    """Buy for *usd* dollars in *pool*, or sell if *usd* is negative; return the trade."""
     is_buy = usd > 0
     price = pool.buy(usd) if is_buy else pool.sell(-usd)
     return trade(time, pool.name, price, abs(usd), pool.quote, signer=signer, is_buy=is_buy)

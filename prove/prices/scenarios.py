@@ -33,7 +33,10 @@ CURVES_S: Final = (20, 45, 60, 90, 120, 200, 300, 450, 550, 900)
 
 
 class Scenario(NamedTuple):
-    """The trades of a market, and the second from which the price of a rule is compared."""
+    """The trades of a simulated market.
+
+    since_s   the second from which the price of a rule is compared with the true price
+    """
 
     trades: Sequence[Trade]
     since_s: int = 0
@@ -62,11 +65,12 @@ def leaves_curve(seed: int, *, moves: float, in_s: float = 20.0, curve_s: int = 
 def changes_pool(
     seed: int, *, part: float, moves: float, every_s: float = 2.0, is_known: bool = True
 ) -> Scenario:
-    """Return a market whose pool loses its liquidity.
+    """Return a market in which one pool loses its liquidity after ten minutes.
 
     No swap shows the loss.  Another pool remains, whose depth is *part* (a fraction) of the lost
     depth, and whose price is multiplied by *moves*.
 
+    every_s    the average seconds between trades
     is_known   whether the other pool traded before
     """
     random = Random(seed)
@@ -79,7 +83,7 @@ def changes_pool(
 
 
 def many_pools(seed: int) -> Scenario:
-    """Return a busy token in three pools of different depth and fee, with arbitrage."""
+    """Return honest trades in three pools of different depth and fee, kept equal by arbitrage."""
     random = Random(seed)
     pools = [
         Pool("deep", 100_000, 100_000, 0.0025),
@@ -105,7 +109,7 @@ def launches() -> Iterator[tuple[str, Scenario]]:
 
 
 def read_launches(path: Path = LAUNCHES / "launch_trades.jsonl.gz") -> list[dict[str, Any]]:
-    """Return the launches in the data market_2026; an empty list if the data is missing."""
+    """Return the recorded trades of new tokens; an empty list if the file *path* is missing."""
     if not path.exists():
         return []
     with gzip.open(path, "rt") as lines:
@@ -144,7 +148,10 @@ def real_launch(launch: dict[str, Any], curve_s: int) -> Scenario:
 
 
 def stranger_in_first_minutes(seed: int) -> Scenario:
-    """Return trades in two pools, and, after almost ten minutes, 2.5 SOL at 5 times the price."""
+    """Return trades in two new pools, with one false price after almost ten minutes.
+
+    The false trade is worth 2.5 SOL, at 5 times the price, in another pool.
+    """
     random = Random(seed)
     pools = [Pool("one", 30_000, 30_000), Pool("two", 30_000, 30_000)]
     honest = list(crowd(random, pools, end=7_200, every_s=4.0))
@@ -167,13 +174,16 @@ def cents_near(seed: int) -> Scenario:
 
 
 def cents_after_quiet(seed: int) -> Scenario:
-    """Return 35 seconds without a trade, and then a trade of 30 cents at twenty times the price."""
+    """Return a trade of 30 cents at twenty times the honest price, after 35 s without a trade."""
     honest, _ = _honest(seed, 1_000)
     return Scenario(in_order(honest, [_own(1_035.0, 20.0, 0.3, 30.0)], _later(seed, 1_050)), 1_000)
 
 
 def washed(seed: int) -> Scenario:
-    """Return five trades of 10,000 SOL at 500 times the price, in a pool with as much money."""
+    """Return five false trades at 500 times the honest price, each worth 10,000 SOL.
+
+    They are in another pool, whose depth is also worth 10,000 SOL.
+    """
     honest, _ = _honest(seed, 1_800)
     usd = 10_000 * SOL_USD
     own = [_own(900.0 + n, 500.0, usd, usd, signer=f"own-{n}") for n in range(5)]

@@ -1,4 +1,4 @@
-"""Bars as inline SVG: the ratio of a figure of mintscope to that of each peer, on a log scale."""
+"""Draws SVG bars: mintscope's figure divided by that of each peer, on a logarithmic scale."""
 
 from collections.abc import Sequence
 from html import escape

@@ -1,4 +1,4 @@
-"""The machine of the figures: hardware, versions and commit, but no host name and no paths."""
+"""Describes the machine that made the report: hardware, versions, commit; no host name or path."""
 
 import os
 import platform

@@ -1,1 +1,1 @@
-"""The packages of a service: `make sbom` lists them, `make audit` compares them with advisories."""
+"""Lists a service's packages for `make sbom`, and finds vulnerable ones for `make audit`."""

@@ -1,4 +1,4 @@
-"""The container images of a deployment, and whether they are pinned by digest or only by tag.
+"""Finds the container images of deploy/, and whether each is pinned by digest or by tag alone.
 
 A tag can be given to another image later; a digest, the SHA-256 of the image's manifest, cannot.
 """
@@ -18,7 +18,7 @@ _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 class Image(NamedTuple):
-    """An image as a file names it; *digest* is None if the file has only a tag."""
+    """A container image that a file names; *digest* is None if the file has only a tag."""
 
     name: str
     tag: str

@@ -95,7 +95,7 @@ def notes(changelog: str, version: str) -> str:
 
 
 def build(source: Source, place: Place, scratch: Path) -> dict[str, bytes]:
-    """Build a release in a folder of *scratch*; return its files by name.
+    """Build a release in *place*, a folder of *scratch*; return its files by name.
 
     Raises subprocess.CalledProcessError if a build fails, ValueError if the changelog lacks the
     version.

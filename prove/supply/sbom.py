@@ -1,4 +1,4 @@
-"""`make sbom`: writes the packages of a service to build/sbom.json, as CycloneDX 1.6."""
+"""`make sbom`: writes all packages of the lock files to build/sbom.json, as CycloneDX 1.6."""
 
 import json
 import re

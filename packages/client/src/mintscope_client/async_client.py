@@ -1,4 +1,4 @@
-"""A client of a mintscope service, for asyncio."""
+"""An asyncio client of a mintscope service."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence

@@ -1,4 +1,4 @@
-"""Authentication for both clients of httpx: by credit token, or by a payment per request."""
+"""Authentication for httpx.Client and httpx.AsyncClient: by credit token or by payment."""
 
 import secrets
 from collections.abc import Generator, Sequence

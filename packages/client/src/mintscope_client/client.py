@@ -1,4 +1,4 @@
-"""A client of a mintscope service, for programs that wait for each answer."""
+"""A client of a mintscope service whose calls block until the answer arrives."""
 
 import time
 from collections.abc import Iterator, Sequence

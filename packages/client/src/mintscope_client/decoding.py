@@ -32,7 +32,7 @@ def decode_base64(text: str) -> bytes:
 
 
 def visible(text: str) -> str:
-    """Return *text* with each unprintable character, such as a control character, as an escape."""
+    """Return *text* with an escape for each unprintable character, such as a control character."""
     return "".join(sign if sign.isprintable() else _number(sign) for sign in text)
 
 

@@ -43,7 +43,7 @@ class NodeSilent(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Recent:
-    """A blockhash to sign with, and the last block height at which it is valid.
+    """A blockhash for a new transaction, and the last block height at which it is valid.
 
     slot    a slot that was confirmed before signing; slot and height are 0 if unknown
     """
@@ -194,7 +194,7 @@ def _answered(url: str, method: str, params: list[object]) -> Dialogue[_Answered
 
 
 def _as_final(param: object) -> object:
-    """Return *param* with `finalized` in place of the commitment `confirmed`, if it has that.
+    """Return *param* with the commitment `finalized` if it has the commitment `confirmed`.
 
     Announced releases of Solana may drop the level `confirmed`: then a block is confirmed when it
     is final.

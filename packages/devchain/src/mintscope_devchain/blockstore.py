@@ -1,4 +1,4 @@
-"""The blocks of the chain: which exist, which are final, and how they are linked."""
+"""Stores the newest blocks of a devchain: which are confirmed or final, and how they are linked."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence

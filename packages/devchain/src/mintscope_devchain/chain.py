@@ -103,7 +103,7 @@ class Devchain:
 
     @property
     def tokens(self) -> tuple[Token, ...]:
-        """The tokens of the market except USDC: SOL, those of `numbered`, then those of STORY."""
+        """The tokens of the market except USDC: SOL, the numbered tokens, then those of STORY."""
         return (SOL, *(listed.token for listed in self.world.listed))
 
     @property
@@ -167,7 +167,7 @@ class Devchain:
         return render(block.transactions[at], signature, block.parent_blockhash, self.world)
 
     def signatures(self, block: ChainBlock) -> list[Signature]:
-        """Return the signatures of the transactions of *block*."""
+        """Return the signatures of the transactions of *block*, in their order in the block."""
         landed = (Signature(each.signature) for each in self.vm.held(block.slot))
         return [*_signatures(block), *landed]
 
@@ -228,7 +228,7 @@ def lines(chain: Devchain, blocks: int, *, after: int = 0) -> Iterator[bytes]:
 
 
 def _history(opens: UnixS, days: float) -> set[UnixS]:
-    """Return the block times of the history: from *days* days before *opens* to *opens*."""
+    """Return the block times of the history: from *days* days before *opens* until *opens*."""
     times = {opens}
     span = int(days * DAY_S)
     reached = 0

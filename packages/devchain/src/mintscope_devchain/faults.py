@@ -124,7 +124,7 @@ class Faults:
         return bool(self.knobs.calls or self.knobs.latency_ms)
 
     def landing(self) -> Landing | None:
-        """Return the fault for the next transaction; None: it has no fault."""
+        """Return the fault for the next sent transaction, and count it; None: no fault."""
         landing = self.knobs.landing
         return landing if landing and self._strikes("landing", landing.times) else None
 

@@ -1,4 +1,4 @@
-"""Blocks at even intervals, for a chain without a market."""
+"""Adds blocks to a chain without a market, at even intervals."""
 
 import asyncio
 from typing import Final
@@ -21,7 +21,7 @@ class Pulse:
         self._close()
 
     def tick(self) -> None:
-        """Close all blocks that are due; before each, undo the blocks that a fork replaces."""
+        """Add all blocks that are due; before each, undo the blocks that a fork must replace."""
         behind = (self._vm.clock.now() - self._start_ms) // self._slot_ms
         while self._slot - FIRST_SLOT < behind:
             depth = self._vm.fork_depth()

@@ -88,7 +88,7 @@ def render(
 
 
 class Named:
-    """The parts of a transaction that lists show, without rendering it.
+    """The data of a market transaction that lists of transactions need, without making its JSON.
 
     error   the error of the transaction; None if it succeeded
     """

@@ -73,7 +73,7 @@ class RpcRoute:
         self._faults = faults
 
     async def post(self, request: Request) -> Response:
-        """Answer a call or a batch of calls, with the latency and the fault that are set for it."""
+        """Answer a JSON-RPC call or a batch, with the delay and the fault set for its methods."""
         try:
             async with asyncio.timeout(BODY_TIMEOUT_S):
                 body = await _body(request)

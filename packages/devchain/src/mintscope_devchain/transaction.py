@@ -1,4 +1,4 @@
-"""A transaction of the market: its payer, instructions and transfers."""
+"""Transactions of the simulated market: the payer, instructions and transfers of each."""
 
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping
@@ -90,5 +90,5 @@ def moves(calls: Iterable[Invocation]) -> list[Move]:
 
 
 def logged(event: bytes) -> str:
-    """Return the log line that contains *event*."""
+    """Return the log line with which a program publishes *event*."""
     return f"Program data: {b64encode(event).decode()}"

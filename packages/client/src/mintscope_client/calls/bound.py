@@ -66,7 +66,7 @@ class AsyncRaw:
 
 
 class Method(Generic[Given, Data]):
-    """A descriptor of a method that sends the call which the function *call* returns."""
+    """A descriptor: the method of a client that sends the request that *call* returns."""
 
     def __init__(self, call: Callable[Given, ApiCall[Data]]) -> None:
         self._call = call

@@ -37,7 +37,7 @@ class ApiCall(Generic[Data]):
 
     @property
     def is_charged(self) -> bool:
-        """Return whether the call may cost credits or a payment."""
+        """Return whether this request may cost credits or a payment."""
         return self.credits_max > 0 or self.is_purchase
 
     def cost(self, data: Data) -> int:

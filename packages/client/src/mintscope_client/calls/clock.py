@@ -8,17 +8,17 @@ class Clock(Protocol):
     """A source of the current time, and of a monotonic time."""
 
     def now(self) -> int:
-        """Return the wall time in Unix milliseconds; it may jump forward or back."""
+        """Return the wall-clock time in Unix milliseconds; it may jump forward or back."""
 
     def monotonic_s(self) -> float:
         """Return the seconds of a clock that is never adjusted, to measure durations."""
 
 
 class SystemClock:
-    """The clocks of the machine."""
+    """The wall clock and the monotonic clock of the system."""
 
     def now(self) -> int:
-        """Return the wall time in Unix milliseconds."""
+        """Return the system's wall-clock time in Unix milliseconds."""
         return time.time_ns() // 1_000_000
 
     def monotonic_s(self) -> float:

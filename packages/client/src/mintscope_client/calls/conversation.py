@@ -44,7 +44,7 @@ Data = TypeVar("Data")
 
 
 class NotPaid(Exception):
-    """The wallet did not sign, or its payment was not sent; the request cost no credits."""
+    """The wallet did not sign, or the payment was not sent: the request cost no credits."""
 
 
 class PayingAuth(httpx.Auth):

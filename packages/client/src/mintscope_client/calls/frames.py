@@ -20,7 +20,8 @@ def to_dataframe(lines: Iterable[msgspec.Struct], library: Library | None = None
     Columns of indicators with parameters are named like `sma(50)` and `adx(14)_plusDi`.  The Unix
     seconds in `t`, `time` and `at` become times in UTC.  A field that is always None has no column.
 
-    library   "pandas" or "polars"; None: the library that `choose_library` returns
+    library   "pandas" or "polars"; None: one that the program has imported, or else one that is
+              installed
     Raises    ImportError if the library is not installed
     """
     chosen = choose_library(library)

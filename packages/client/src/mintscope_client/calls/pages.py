@@ -52,7 +52,7 @@ class PagedLines(Generic[PageData, Line]):
 
 
 class AsyncPagedLines(Generic[PageData, Line]):
-    """The asyncio version of PagedLines."""
+    """All results of a paged request, for asyncio: iterate over this object or its `pages`."""
 
     def __init__(
         self,

@@ -87,7 +87,7 @@ def page_of(limit: int, cursor: str | None) -> tuple[tuple[str, str], ...]:
 
 
 def camel(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return *fields* with their names in camelCase, as the API has them."""
+    """Return *fields* with their names, such as `window_s`, in the API's camelCase: `windowS`."""
     return {_camel_name(name): value for name, value in fields.items()}
 
 

@@ -1,4 +1,4 @@
-"""The command line if only the client is installed."""
+"""The command line `mintscope` of an installation with only the client."""
 
 import sys
 from importlib.metadata import version as version_of

@@ -132,5 +132,5 @@ def connected(
 
 
 def exit_of(failure: errors.ClientError) -> Exit:
-    """Return the exit status of a command that failed with *failure*."""
+    """Return the exit status of a command whose request failed with *failure*."""
     return next(code for kind, code in EXITS if isinstance(failure, kind))

@@ -39,7 +39,7 @@ class KeyOwner(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class RotatedKey(msgspec.Struct, frozen=True, rename="camel"):
-    """The key that replaces another key; the old key is valid until `before_ends_at`."""
+    """A new API key, which replaces another; the old key stays valid until *before_ends_at*."""
 
     api_key: str
     key_id: int
@@ -137,7 +137,7 @@ class WalletPayment(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PaymentsPage(msgspec.Struct, frozen=True, rename="camel"):
-    """Payments, newest first."""
+    """A page of the payments of linked wallets, newest first."""
 
     payments: list[WalletPayment]
     next_cursor: str | None
@@ -149,7 +149,7 @@ def me() -> ApiCall[KeyOwner]:
 
 
 def rotate_key(overlap: Literal["1h", "24h", "7d"] = "1h") -> ApiCall[RotatedKey]:
-    """Return the call that rotates the client's API key; the old key stays valid for *overlap*."""
+    """Return the call that replaces the client's API key; the old key stays valid for *overlap*."""
     body = {"overlap": overlap}
     return call_of("POST", "/v1/me/key/rotate", RotatedKey, body, takes_key=True)
 

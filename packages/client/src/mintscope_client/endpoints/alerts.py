@@ -82,7 +82,11 @@ class TelegramOutcome(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class SignalEvent(msgspec.Struct, frozen=True, rename="camel"):
-    """A firing of a signal."""
+    """A firing of an alert, with the outcomes of its messages; times are Unix seconds.
+
+    value       the value of the alert's field
+    reference   the level or the earlier value with which it was compared
+    """
 
     event_id: int
     kind: str
@@ -146,7 +150,7 @@ class SignalSettings(SignalOptions, total=False):
 
 
 class SignalParts(SignalSettings, total=False):
-    """The settings of a new signal other than its name, mint, field and kind.
+    """The settings of a new alert other than its name, mint, field and kind.
 
     compared_with, direction   for `crosses_field`, which has `margin` too: the other field, and the
                                direction of the crossing, "up" or "down"; None: both
@@ -157,7 +161,7 @@ class SignalParts(SignalSettings, total=False):
 
 
 class SignalChanges(SignalSettings, total=False):
-    """Changes to a signal; settings that are left out do not change."""
+    """Changes to an alert: only the given settings change."""
 
     name: str
     is_active: bool

@@ -49,9 +49,11 @@ class RuleFiring(msgspec.Struct, frozen=True):
 
 
 class RuleHorizon(msgspec.Struct, frozen=True, rename="camel"):
-    """Returns after one horizon: of the firings, and (`all_...`) of all evaluations for comparison.
+    """Returns after one time span, such as a day.
 
-    hit_rate    the share of the returns that are above 0, 0 to 1
+    count, hit_rate, mean_return    when the condition became true: the number of returns, the share
+                                    of those above 0, and the mean
+    all_...                         the same after every evaluation, for comparison
     """
 
     after: str
@@ -75,7 +77,7 @@ class BacktestedToken(msgspec.Struct, frozen=True):
 
 
 class TokenFiring(RuleFiring, frozen=True, kw_only=True):
-    """A firing and its token."""
+    """One time at which the condition became true for the token *token*."""
 
     token: str
 

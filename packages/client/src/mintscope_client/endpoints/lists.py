@@ -66,7 +66,11 @@ class TokenLine(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class TokensPage(msgspec.Struct, frozen=True, rename="camel"):
-    """Tokens as of the final slot *slot*; *as_of* is the time of that slot in Unix seconds."""
+    """One page of the list of tokens.
+
+    slot    the final slot after which the list was made
+    as_of   the time of this slot, Unix seconds
+    """
 
     tokens: list[TokenLine]
     slot: int | None

@@ -17,7 +17,10 @@ class PoolTraded(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PoolMove(msgspec.Struct, frozen=True):
-    """The fractions by which a buy of *usd* raises the price of a pool, and a sell lowers it."""
+    """The price impact of trades of *usd* dollars in a pool, as fractions.
+
+    buy, sell   a purchase raises the price by *buy*, a sale lowers it by *sell*
+    """
 
     usd: int
     buy: float
@@ -164,7 +167,7 @@ def holders(mint: str) -> ApiCall[TokenHolders]:
 
 
 class TraderCounts(msgspec.Struct, frozen=True, rename="camel"):
-    """The traders within a span: their numbers and their trades.
+    """The numbers and the swaps of a token's traders in a span of time.
 
     flow_usd    US dollars that changed hands
     top_share, top10_share    the share of `flow_usd` of the largest trader and of the ten largest

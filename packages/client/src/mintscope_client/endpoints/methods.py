@@ -1,4 +1,4 @@
-"""The methods of clients, except those that the clients define themselves."""
+"""The methods that all clients have: one for each endpoint of the service."""
 
 from mintscope_client.calls.bound import AsyncRaw, Method, PagedMethod, Raw
 from mintscope_client.endpoints import (

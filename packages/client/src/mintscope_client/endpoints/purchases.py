@@ -34,7 +34,7 @@ class BundleOffer(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class BundlesIn(msgspec.Struct, frozen=True):
-    """The prices of the bundles in another accepted token."""
+    """The prices of all bundles in one of the other tokens that the service accepts."""
 
     currency: PaymentToken
     bundles: list[BundleOffer]

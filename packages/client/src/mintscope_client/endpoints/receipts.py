@@ -20,10 +20,10 @@ class _Method(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class DidDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The public keys of a service, as in `/.well-known/did.json`.
+    """The public keys with which a service signs receipts, as in `/.well-known/did.json`.
 
     id                    "did:web:" and the host of the service
-    verification_method   the keys of receipts, including replaced keys that are not removed yet
+    verification_method   the keys, including replaced keys that are not removed yet
     """
 
     id: str

@@ -160,7 +160,7 @@ class CoverageOfData(
 
 
 class Report(msgspec.Struct, frozen=True, rename="camel"):
-    """The answer of `GET /v1/token/{mint}`."""
+    """The report of a token: its price, its indicators, and the data from which they follow."""
 
     token: str
     price: TokenPrice
@@ -185,14 +185,17 @@ class ReportOrNot(msgspec.Struct, frozen=True):
 
 
 class BatchReports(msgspec.Struct, frozen=True):
-    """A line for each mint, in the order of the request; *delivered* is the number of reports."""
+    """The answer to a request for several tokens, in the order of the request.
+
+    delivered   the number of reports in it
+    """
 
     delivered: int
     results: list[ReportOrNot]
 
 
 class PastPrice(msgspec.Struct, frozen=True, rename="camel"):
-    """A past price: the close of the newest candle that had ended by the requested time.
+    """The price at a past time: the close of the newest candle that had ended by then.
 
     closed_at   the time at which the candle ended, Unix seconds
     tf          the timeframe of the candle
@@ -274,7 +277,10 @@ def trial(mint: str, **options: Unpack[ReportOptions]) -> ApiCall[Report]:
 
 
 def report_query(options: ReportOptions) -> tuple[tuple[str, str], ...]:
-    """Return *options* as the fields of a query.  Raises TypeError for an unknown option."""
+    """Return the query parameters for *options* of a report.
+
+    Raises TypeError for an unknown option.
+    """
     expect_known(options, ReportOptions)
     asked: dict[str, object] = {**options}
     if "timeframes" in options:

@@ -77,7 +77,7 @@ class ProfileBin(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class VolumeProfile(msgspec.Struct, frozen=True, rename="camel"):
-    """The volume of a page by price; volumes are in USD, prices in the unit of the page.
+    """The volume of a page of candles by price; volumes are in USD, prices in the unit of the page.
 
     bins               price spans of equal width, the lowest first
     point_of_control   the middle of the bin with the most volume

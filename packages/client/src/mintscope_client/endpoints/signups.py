@@ -27,7 +27,7 @@ class ConfirmedEmail(msgspec.Struct, frozen=True):
 
 
 class ApplicationStanding(msgspec.Struct, frozen=True):
-    """The status of an application."""
+    """The status of an application for an API key; *message* says what to do next."""
 
     state: str
     message: str

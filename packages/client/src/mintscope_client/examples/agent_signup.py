@@ -21,7 +21,7 @@ APPROVAL_S = 48 * 3600
 
 
 class Agent:
-    """An agent with a mailbox, which signs up for an API key."""
+    """A program that applies for an API key with an e-mail address, and uses the key."""
 
     def __init__(self, service: httpx.Client, email: str, poll_s: float) -> None:
         self.service = service
@@ -73,7 +73,7 @@ class Agent:
         return self.post("/api/auth/exchange-secret", self.credentials(), key=key)
 
     def wait_for_key(self) -> dict[str, Any]:
-        """Request the API key until it is issued; return that answer, which shows the key once."""
+        """Request the API key until it is issued; return the answer with the key."""
         key = secrets.token_urlsafe(24)
         waited_until = time.monotonic() + APPROVAL_S
         while time.monotonic() < waited_until:

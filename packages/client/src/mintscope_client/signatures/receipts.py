@@ -50,7 +50,7 @@ _CLAIMS: Final = msgspec.json.Decoder(ReceiptClaims)
 
 
 def check_receipt(receipt: str, document: DidDocument) -> ReceiptClaims:
-    """Return the claims of *receipt* if the service with *document* has signed it.
+    """Return the claims of *receipt* if the service that has the keys in *document* signed it.
 
     receipt     `Answered.receipt`, a JWS
     document    the result of `Client.receipt_keys`; store it to verify receipts for years

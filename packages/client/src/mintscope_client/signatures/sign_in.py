@@ -119,9 +119,10 @@ class WalletSignIn(PayingAuth):
     def _sign_in(
         self, request: httpx.Request, key: str
     ) -> Generator[httpx.Request, httpx.Response, bool]:
-        """Send *request*, and sign the challenge of a 402; return whether the answer is final.
+        """Send *request*; if the answer has a challenge, sign it and send the request again.
 
-        False: the credits of the wallet did not pay, and `_otherwise` must.
+        Return whether *request* is done.  False: credits of the wallet did not pay, so `_otherwise`
+        must.
         """
         if key in self._signed:
             request.headers[HEADER] = self._signed[key]

@@ -22,7 +22,7 @@ class ServerEvent:
 
 
 class EventReader:
-    """Splits a stream of bytes into events.
+    """Parses server-sent events from chunks of bytes.
 
     last_id    the value of Last-Event-ID to send after a lost connection; None: send none
     retry_s    seconds to wait before connecting again; None: the service has not set them
@@ -36,7 +36,7 @@ class EventReader:
         self._data: list[bytes] = []
 
     def restart(self) -> None:
-        """Drop the incomplete event of a lost connection."""
+        """Forget the incomplete event at the end of a lost connection, before a new connection."""
         self._unread = b""
         self._name = ""
         self._data = []

@@ -6,7 +6,7 @@ from mintscope_client.endpoints.reports import Report
 
 
 class LiveReport(msgspec.Struct, frozen=True):
-    """The whole report of a token, as of *slot*; at most four reports a second per token.
+    """The whole report of a token after *slot*; at most four reports a second per token.
 
     credits_left    the number of credits left on the credential after the charge for the current
                     minute; None: no minute has been charged yet
@@ -25,7 +25,7 @@ class StartedMinute(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class StreamEnd(msgspec.Struct, frozen=True, rename="camel"):
-    """The data of the event `end`: the reason, and the number of credits given back."""
+    """The data of the stream's event `end`: the reason, and the number of credits given back."""
 
     reason: str
     message: str

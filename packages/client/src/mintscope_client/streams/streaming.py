@@ -149,7 +149,7 @@ class LiveCall:
             self._failure = UnreachableError(f"{type(trouble).__name__}: {trouble}")
 
     def feed(self, chunk: bytes) -> Iterator[LiveReport]:
-        """Yield the reports that *chunk* completes.
+        """Yield the reports in the server-sent events that *chunk* completes.
 
         Raises OverBudgetError, UnreadableError, or RefusedError if the stream has ended for a
         reason that a retry does not change.
@@ -161,7 +161,11 @@ class LiveCall:
         self.expect_time()
 
     def feed_message(self, message: str | bytes) -> Iterator[LiveReport]:
-        """Yield the report of *message*, if it has one.  Raises the errors of `feed`."""
+        """Yield the report in *message*, a message of a WebSocket, if it has one.
+
+        Raises OverBudgetError, UnreadableError, or RefusedError if the stream has ended for a
+        reason that a retry does not change.
+        """
         try:
             reported = decode_json(
                 message.encode() if isinstance(message, str) else message, _MESSAGE

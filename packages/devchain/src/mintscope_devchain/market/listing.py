@@ -1,4 +1,4 @@
-"""The tokens of the market, and how they are traded."""
+"""The tokens of the simulated market, and the rules by which each is traded."""
 
 from random import Random
 from typing import Final, NamedTuple

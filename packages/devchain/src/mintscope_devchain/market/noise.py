@@ -1,4 +1,4 @@
-"""Transactions other than swaps: payments, changes of liquidity, and votes."""
+"""Makes the simulated market's other transactions: payments, votes, changes of liquidity."""
 
 from collections.abc import Callable, Iterator
 from functools import partial

@@ -69,14 +69,20 @@ class Pool(NamedTuple):
     parts: tuple[str, ...]
 
     def reserves(self, balances: Mapping[str, int]) -> Reserves:
-        """Return the reserves for a trade if the vaults have *balances*."""
+        """Return the reserves that set the pool's price, including its virtual ones.
+
+        balances   the balances of all accounts, such as the pool's vaults
+        """
         return Reserves(
             balances[self.base_vault] + VIRTUAL_BASE.get(self.venue, 0),
             balances[self.quote_vault] + VIRTUAL_QUOTE.get(self.venue, 0),
         )
 
     def amount_out(self, reserves: Reserves, amount_in: int, *, is_buy: bool) -> int:
-        """Return the amount that the pool pays for *amount_in*: base for a buy, otherwise quote."""
+        """Return the amount that the pool pays for *amount_in*, after its fee.
+
+        *is_buy* means that quote tokens are paid for base tokens.
+        """
         net = amount_in * (BASIS_POINTS - FEE_BPS[self.venue]) // BASIS_POINTS
         have, want = (reserves.quote, reserves.base) if is_buy else reserves
         return want * net // (have + net)
@@ -108,7 +114,7 @@ class Fill(NamedTuple):
 
     @property
     def paid(self) -> Token:
-        """The token that the pool pays."""
+        """The token that the pool pays to the trader."""
         return self.pool.base if self.is_buy else self.pool.quote
 
     @property

@@ -35,7 +35,7 @@ class Prices:
             self._drift[mint] = max(-DRIFT_MAX, min(DRIFT_MAX, moved))
 
     def usd(self, token: Token) -> float:
-        """Return the price of one whole *token* in US dollars."""
+        """Return the present target price of one whole *token* in US dollars."""
         return self._home[token.mint] * exp(self._drift.get(token.mint, 0.0))
 
     def raw(self, base: Token, quote: Token) -> float:

@@ -165,12 +165,12 @@ class Traffic:
     def _fill(
         self, pool: Pool, buys: float, at: UnixS, size: float, *, dust: float = DUST
     ) -> Fill | None:
-        """Return a trade that moves *pool* towards its target price, or a random trade.
+        """Return a swap in *pool* that moves its price towards the target price, or a random swap.
 
         Return None if the trader or the pool cannot pay.
 
-        buys   the share of buys among random trades, 0 to 1
-        size   the size of a random trade, as a multiple of the usual size
+        buys   the share of buys among random swaps, 0 to 1
+        size   the size of a random swap, as a multiple of the usual size
         dust   the probability that the trader pays a tiny amount instead
         """
         random = self._random
@@ -220,9 +220,9 @@ class Traffic:
         return fill if _possible(fill) else None
 
     def _legs(self, fill: Fill) -> tuple[Fill, Fill] | None:
-        """Return *fill* as a route of two trades: token to SOL to dollars, or the reverse.
+        """Return *fill* as two swaps of a route: from the token to SOL to dollars, or the reverse.
 
-        Return None if no route can use the pool of *fill*, or if a trade cannot be made.
+        Return None if no route can use the pool of *fill*, or if a swap cannot be made.
         """
         pool = fill.pool
         trader = fill.trader

@@ -1,4 +1,4 @@
-"""The market: its tokens, wallets and pools, and the balances of all accounts.
+"""The simulated market: its tokens, wallets and pools, and the balances of all accounts.
 
 All addresses and first balances depend only on the seed, so they are the same in every run.
 """
@@ -46,7 +46,7 @@ class Listed(NamedTuple):
     pools: tuple[Pool, ...]
 
     def is_on_curve(self, balances: Mapping[str, int]) -> bool:
-        """Return whether the token is on its curve now, and is to leave it for its next pool."""
+        """Return whether the token is on its bonding curve, and will leave it for its next pool."""
         return self.listing.graduates is not None and not balances[self.pools[1].base_vault]
 
 
@@ -207,7 +207,7 @@ class World:
         return account
 
     def _furnish(self, pool: Pool) -> None:
-        """Open the fee accounts of *pool*, and accounts of providers for its LP token, if any."""
+        """Create the accounts that *pool* needs for fees, and accounts for its LP token, if any."""
         if pool.venue is Venue.PUMP_FUN:
             self.balances[pool.parts[0]] = OTHER_RENT
         if pool.venue is Venue.PUMP_SWAP:

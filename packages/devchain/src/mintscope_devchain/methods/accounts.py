@@ -39,7 +39,7 @@ RENT_EPOCH_NEVER: Final = 2**64 - 1
 
 
 class AccountMethods:
-    """Answers calls about accounts."""
+    """JSON-RPC methods that read accounts and token balances."""
 
     def __init__(self, vm: Vm) -> None:
         self._vm = vm

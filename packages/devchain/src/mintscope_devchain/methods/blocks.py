@@ -37,7 +37,7 @@ _Slot = Natural
 # Devchain is the only implementation. Its module imports the methods, so without this protocol both
 # modules would import each other.
 class Chain(Protocol):
-    """The chain that the methods read."""
+    """The devchain, as the JSON-RPC methods about blocks use it."""
 
     genesis_hash: str
     blockstore: Blockstore
@@ -53,7 +53,7 @@ class Chain(Protocol):
         ...
 
     def named(self, block: ChainBlock) -> Sequence[Named]:
-        """Return the `Named` of each transaction of the market in *block*."""
+        """Return a `Named` for each market transaction of *block*: it knows the named accounts."""
         ...
 
     def signatures(self, block: ChainBlock) -> Sequence[Signature]:

@@ -131,7 +131,7 @@ class LandedMethods:
 
 
 def _between(history: Iterator[Done], options: HistoryOptions) -> Iterator[Done]:
-    """Yield transactions older than `before` and newer than `until`, if these options are set."""
+    """Yield the transactions older than `before` and newer than `until`, if these are set."""
     if options.before is not None:
         before = str(options.before)
         # Consumes *history* up to the transaction `before`; `takewhile` goes on from there.

@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class RpcError(Exception):
-    """The call is refused: its answer is an error object of JSON-RPC."""
+    """A JSON-RPC method refuses its call, with the error *code*, *message* and *data*."""
 
     def __init__(self, code: int, message: str, data: object = None) -> None:
         super().__init__(message)
@@ -154,14 +154,14 @@ class Slice(_Options, frozen=True, kw_only=True):
 
 
 class AccountOptions(ContextOptions, frozen=True, kw_only=True):
-    """The form in which accounts are returned."""
+    """Options of getAccountInfo and similar methods: the encoding, and a part of the data."""
 
     encoding: Literal["base58", "base64", "jsonParsed"] | None = None
     data_slice: Slice | None = None
 
 
 class TransactionOptions(ContextOptions, frozen=True, kw_only=True):
-    """The form in which a landed transaction is returned."""
+    """Options of getTransaction: the encoding, and the newest version that the client accepts."""
 
     encoding: Literal["json", "base58", "base64"] | None = None
     max_supported_transaction_version: Natural | None = None
@@ -185,7 +185,7 @@ class SimulatedAccounts(_Options, frozen=True, kw_only=True):
 
 
 class SimulateOptions(ContextOptions, frozen=True, kw_only=True):
-    """The options of simulating a transaction."""
+    """The options of the RPC method simulateTransaction."""
 
     encoding: Literal["base58", "base64"] = "base58"
     sig_verify: bool = False

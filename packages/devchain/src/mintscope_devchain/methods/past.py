@@ -85,7 +85,7 @@ class ChainPast:
         return known
 
     def _forget(self) -> None:
-        """Drop the blocks that the chain no longer stores, if they are more than half of all."""
+        """Forget the blocks that the chain no longer stores, if most remembered blocks are such."""
         blockstore = self._chain.blockstore
         if len(self._blocks) <= 2 * len(blockstore.slots):
             return

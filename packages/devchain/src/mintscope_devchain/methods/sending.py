@@ -185,7 +185,7 @@ class SendMethods:
 
 
 def send(vm: Vm, transaction: VersionedTransaction) -> str:
-    """Send *transaction*, and return its signature.
+    """Give *transaction* to the chain, and return its signature without waiting for a block.
 
     Raises RpcError if too many transactions are pending.
     """

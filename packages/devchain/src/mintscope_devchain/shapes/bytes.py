@@ -27,7 +27,7 @@ def u128(*values: int) -> bytes:
 
 
 def keys(*public_keys: str) -> bytes:
-    """Return the joined bytes of *public_keys*, 32 for each key."""
+    """Return the bytes of *public_keys*, in base58, one after the other: 32 for each key."""
     return b"".join(map(raw, public_keys))
 
 

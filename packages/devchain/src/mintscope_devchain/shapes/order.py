@@ -37,7 +37,12 @@ def fee(price: int) -> int:
 
 
 def direct(fill: Fill, *, wrapped: bool, tip: int, price: int) -> tuple[Invocation, ...]:
-    """Return the instructions of *fill*; if *wrapped*, a temporary account holds wrapped SOL."""
+    """Return the instructions of a transaction with the single swap *fill*.
+
+    wrapped   whether a temporary account holds the SOL of the swap
+    tip       the lamports of a tip to Jito; 0: no tip
+    price     the price of a compute unit, in micro-lamports
+    """
     calls = [*spl.budget(UNITS, price)]
     if wrapped:
         calls += _wrapped(fill)

@@ -38,7 +38,7 @@ def taken(fill: Fill) -> int:
 
 
 def _quote(fill: Fill) -> int:
-    """Return the amount of quote of *fill* before all fees."""
+    """Return the amount of the quote token that *fill* exchanges, without fees."""
     if fill.is_buy:
         return fill.amount_in * BASIS_POINTS // (BASIS_POINTS + LP_FEE_BPS)
     return fill.amount_out * BASIS_POINTS // (BASIS_POINTS - LP_FEE_BPS)

@@ -16,7 +16,7 @@ def budget(units: int, micro_lamports: int) -> tuple[Invocation, Invocation]:
 
 
 def pay(source: str, target: str, lamports: int) -> Invocation:
-    """Return a transfer of the System program: *lamports* from *source* to *target*."""
+    """Return the System program's instruction to transfer *lamports* from *source* to *target*."""
     moved = Move(source, target, lamports)
     return Invocation(SYSTEM, (source, target), u32(2) + u64(lamports), moves=(moved,))
 

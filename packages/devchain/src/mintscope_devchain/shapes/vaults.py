@@ -149,7 +149,7 @@ def _minimum(fill: Fill) -> int:
 
 
 def _sqrt_price_x64(pool: Pool, reserves: Reserves) -> int:
-    """Return the square root of the price of token 0 in token 1, times 2**64."""
+    """Return the square root of token 0's price in token 1, times 2**64, as pools store it."""
     zero, one = _ordered(pool, *reserves)
     return isqrt((one << 128) // zero)
 

@@ -9,7 +9,10 @@ from mintscope.solana.yellowstone import geyser_pb2, solana_storage_pb2
 
 
 def to_protobuf(entry: Mapping[str, Any], index: int) -> geyser_pb2.SubscribeUpdateTransactionInfo:
-    """Return *entry* as the message of transaction *index* of its block."""
+    """Return *entry*, a transaction in the JSON of getBlock, as a Yellowstone message.
+
+    index   the index of the transaction in its block
+    """
     signed = entry["transaction"]
     meta = entry["meta"]
     message = signed["message"]
@@ -67,5 +70,5 @@ def _fill(made: solana_storage_pb2.TransactionStatusMeta, meta: Mapping[str, Any
 
 
 def key_bytes(text: object) -> bytes:
-    """Return the bytes of *text*, which is base58."""
+    """Return the bytes that *text*, a base58 address or signature, encodes."""
     return b58decode(str(text).encode())

@@ -1,4 +1,4 @@
-"""Serves Subscribe and GetVersion like a Yellowstone server, with the faults that are set."""
+"""Serves a devchain as a Yellowstone gRPC server does, with the faults that are set."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence

@@ -14,7 +14,7 @@ Refusal = Literal["BlockhashNotFound", "AlreadyProcessed"]
 
 
 class BlockhashQueue:
-    """The newest blockhashes, each with the messages that were processed with it.
+    """The blockhashes that transactions may name, each with the messages processed with it.
 
     LiteSVM accepts only its newest blockhash.  The chain accepts a blockhash for 150 blocks, and
     stores a message at least while its blockhash is valid: after that, the message is refused

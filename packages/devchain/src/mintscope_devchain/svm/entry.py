@@ -29,7 +29,10 @@ def entry(
     outcome: Execution,
     account: Callable[[Pubkey], Account | None],
 ) -> Json:
-    """Return *transaction* with its effects; *account* reads mints and read-only accounts."""
+    """Return *transaction* and its outcome in the form of an entry of getBlock.
+
+    account    a function that reads an account, used for mints and for read-only accounts
+    """
     return {
         "transaction": {
             "signatures": [str(signature) for signature in transaction.signatures],
@@ -114,7 +117,7 @@ def inner_instructions(outcome: Execution) -> list[Json]:
 
 
 def return_data(outcome: Execution) -> Json | None:
-    """Return the return data of the last program that set any; None if no program did."""
+    """Return JSON-RPC's `returnData`, of the last program that set any; None if none did."""
     if outcome.returned is None:
         return None
     program, data = outcome.returned

@@ -76,7 +76,7 @@ def base_fee(message: AnyMessage) -> int:
 
 
 def priority_fee(message: AnyMessage) -> int:
-    """Return the priority fee of *message* in lamports, which LiteSVM does not charge."""
+    """Return the priority fee of *message* in lamports; LiteSVM itself does not charge it."""
     keys = message.account_keys
     limit: int | None = None
     price = others = 0

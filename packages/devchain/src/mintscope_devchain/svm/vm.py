@@ -61,7 +61,7 @@ class Busy(Exception):
 
 
 class Vm:
-    """A simulated Solana: its accounts, blockhashes, and transactions with their status.
+    """A simulated Solana node: accounts, blockhashes, and transactions with their status.
 
     reached          a function that returns the newest slot of a commitment; None: the slot is
                      computed from *pace*
