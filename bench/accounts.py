@@ -172,7 +172,7 @@ def _sample(host: str, port: int, requests: dict[str, bytes]) -> dict[str, list[
 
 
 def _time(connection: socket.socket, request: bytes) -> float:
-    """Return the seconds from the request to the last byte of its answer, a 401."""
+    """Send *request*, and return the seconds until its answer has arrived, a status 401."""
     began_s = perf_counter()
     connection.sendall(request)
     answer = connection.recv(65_536)  # the answer arrives in one piece

@@ -1,4 +1,4 @@
-"""The processor time of a backtest of a condition over 30 days of five-minute candles.
+"""Measures the processor time of backtests over 30 days of five-minute candles.
 
 The floor is a loop over the same closes that computes their returns and evaluates no condition.
 """
@@ -39,7 +39,7 @@ WHAT: Final = "a backtest of 30 days of m5"
 
 
 def past_of(timeframe: Timeframe) -> PastCandles:
-    """Return 30 days of candles that move by up to two percent."""
+    """Return 30 days of random candles of *timeframe*, each with a move of at most 2.05 %."""
     random, price = Random(1), 1.0
     candles = []
     for bucket in range(0, SPAN_S, WIDTH_S[timeframe]):

@@ -88,14 +88,20 @@ def compare(revision: str, names: Sequence[str]) -> int:
 
 
 def ratio(unit: str, now: float, before: float) -> float:
-    """Return the ratio of *now* to *before*; above 1, *now* is better."""
+    """Return the ratio of two values of a figure, *now* and *before*: above 1, *now* is better.
+
+    unit   a rate is better if it is higher; a value of any other unit if it is lower
+    """
     return now / before if RATE in unit else before / now
 
 
 def _tell(
     key: tuple[str, str], now: Sequence[float], before: Sequence[float] | None, revision: str
 ) -> bool:
-    """Print the figure *key* before and now; return whether it is slower than the rule allows."""
+    """Print the figure *key* before and now; return whether it is slower than SLOWER allows.
+
+    before   its values at *revision*; None: it was not measured there
+    """
     what, unit = key
     if before is None:
         print(f"{what:52} {median(now):14,.2f} {unit:14}  not measured at {revision}", flush=True)

@@ -71,7 +71,7 @@ class Spending:
 
 
 def run() -> list[Figure]:
-    """Return debits per second by engine, and the processor time of a debit in this process."""
+    """Measure debits: how many a second in each database engine, and processor time of one."""
     # Import the servers of the tests
     servers: Any = import_module("tests.support.processes.servers")
     server = servers.PostgresServer(durable=True)

@@ -73,13 +73,13 @@ def parse(raws: Sequence[msgspec.Raw]) -> None:
 
 
 def parse_block(block: bytes) -> None:
-    """Find the transactions of a block that can have a swap, and parse these transactions."""
+    """Find the transactions of *block* that can have a swap, and parse only these."""
     raws = BLOCK.decode(block).transactions
     parse([raw for raw in raws if len(raw) > SEARCH_MAX or may_hold_swap(bytes(raw))])
 
 
 def run() -> list[Figure]:
-    """Return the figures of every available sample."""
+    """Measure the decoders with each sample of transactions that is available."""
     return [figure for sample in samples() for figure in _figures(sample)]
 
 

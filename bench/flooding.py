@@ -26,7 +26,7 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class Target(NamedTuple):
-    """The port that a worker connects to, the IP address of the worker, and counts of results."""
+    """The flooded port, the client IP address of one worker, and the counted results."""
 
     port: int
     source: str
@@ -69,7 +69,7 @@ def asks(make: Callable[[Target], bytes]) -> Worker:
 
 
 async def receive(reader: asyncio.StreamReader, seen: Counter[str]) -> None:
-    """Read one response, and count its status."""
+    """Read one HTTP response, and count its status in *seen*."""
     async with asyncio.timeout(PATIENCE_S):
         head = await reader.readuntil(b"\r\n\r\n")
         seen[head[9:12].decode()] += 1
@@ -119,7 +119,7 @@ def one(_number: int) -> str:
 
 
 def many(number: int) -> str:
-    """Return a different client IP address for each worker."""
+    """Return a client IP address that no other worker of a flood has."""
     return f"127.1.{number // 250}.{number % 250 + 1}"
 
 

@@ -129,7 +129,7 @@ def flooded() -> Iterator[Server]:
 
 
 def beside(flood: str, server: Server, seconds: float) -> Outcome:
-    """Flood *server* for *seconds*, and pay for answers at the same time."""
+    """Flood *server* for *seconds* while a client pays for reports; return what both measured."""
     pay(server, 1.0)  # warm up
     before_mb = server.memory_mb()
     # Reset the peak of the memory of the process
@@ -160,7 +160,7 @@ def settle(server: Server, before_mb: float) -> None:
 
 
 def pay(server: Server, seconds: float) -> tuple[list[float], list[str]]:
-    """Pay for answers for *seconds*; return the latencies in milliseconds, and the failures."""
+    """Send requests that cost credits for *seconds*; return latencies in ms, and failures."""
     latencies_ms: list[float] = []
     errors: list[str] = []
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)

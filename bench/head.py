@@ -1,4 +1,4 @@
-"""The machine of the figures: interpreter, processor, load and data, but no host name."""
+"""Describes the machine that runs benchmarks: interpreter, processor, load; no host name."""
 
 import os
 import platform

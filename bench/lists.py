@@ -130,7 +130,7 @@ class ManyMints:
 
 
 class KeptInMemory:
-    """A `market.screening.store.ListSnapshots` in memory, which keeps the newest snapshot."""
+    """Stores the newest snapshot of the list of tokens in memory, instead of a database."""
 
     def __init__(self) -> None:
         self.pieces: list[bytes] = []
@@ -183,7 +183,7 @@ def _waited_for_core_s() -> float:
 
 
 class PeerList:
-    """The numbers of a list in SQLite, in memory, with an index for each order."""
+    """The peer of the list of tokens: its numbers in SQLite in memory, with an index per order."""
 
     def __init__(self, listed: ListedTokens) -> None:
         self._db = apsw.Connection(":memory:")
@@ -280,7 +280,7 @@ async def measure() -> list[Figure]:
 
 
 def _cpu_s(work: Callable[[], object]) -> float:
-    """Return the least processor time of several runs of *work*."""
+    """Run *work* several times; return the least processor seconds of a run."""
     taken_s = []
     for _ in range(TIMES):
         began_s = time.thread_time()

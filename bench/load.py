@@ -56,7 +56,7 @@ class Connection(asyncio.Protocol):
 
 
 class Load:
-    """The state that all connections share."""
+    """The requests, and the counted answers, of all connections of a load generator."""
 
     def __init__(self, requests: Iterator[bytes]) -> None:
         self.requests = requests

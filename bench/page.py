@@ -88,7 +88,7 @@ async def _trade(traded: Any, market: Any, every_s: float | None) -> None:
 
 
 async def busy_s(reported: CDPSession) -> float:
-    """Return the processor time that the main thread of the page has used, in seconds."""
+    """Return the processor seconds that the main thread of a browser's page has used until now."""
     metrics = (await reported.send("Performance.getMetrics"))["metrics"]
     found = {each["name"]: float(each["value"]) for each in metrics}
     return found["ThreadTime"]

@@ -37,7 +37,7 @@ GENESIS = Genesis(SEED)
 
 
 class Timed(NamedTuple):
-    """A paid request: its start, its end, and the signature of the payment."""
+    """A paid request: the times of its start and end, and the signature of its payment."""
 
     began_s: float
     ended_s: float

@@ -14,7 +14,7 @@ START_S_MAX = 30.0
 
 @dataclass(frozen=True)
 class Running:
-    """A measured process, and the port on which it listens."""
+    """A process to measure, and the port on which it listens."""
 
     port: int
     pid: int

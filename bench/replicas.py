@@ -53,7 +53,7 @@ ENOUGH: Final = "1000000"
 
 @dataclass
 class Rounds:
-    """The results of the rounds: requests a second, p99 latency, processor time per request."""
+    """The results of all rounds: requests a second, p99 latency, and processor time per request."""
 
     a_second: list[float] = field(default_factory=list)
     p99_ms: list[float] = field(default_factory=list)
@@ -86,7 +86,7 @@ def run() -> Iterator[Figure]:
 
 
 def _blocks(folder: Path) -> Path:
-    """Write a file of blocks with enough history for a report; return its path."""
+    """Write a file of blocks with a market, long enough for a report; return its path."""
     chain = Devchain(seed=11, now=SystemClock().now(), mints=2, history_days=HISTORY_DAYS)
     file = folder / "blocks.jsonl"
     file.write_bytes(b"".join(lines(chain, len(chain.blockstore.slots))))

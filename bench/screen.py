@@ -61,7 +61,7 @@ class Asked(NamedTuple):
 
 
 class ManyHistories(ManyMints):
-    """ManyMints with different histories, long enough for the slowest average."""
+    """Mints in memory, as in bench.lists, but with different histories of many candles."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -124,7 +124,7 @@ def conditions(listed: ListedTokens) -> list[Asked]:
 
 
 def crossings() -> list[ScreenQuery]:
-    """Return, for each average and timeframe, the condition that it crosses the price."""
+    """Return a condition for each average and timeframe: it crosses the price from above."""
     return [
         ScreenQuery(where=f"crosses_below({name}_{timeframe}, price, {AGES})")
         for timeframe in TIMEFRAMES
@@ -152,7 +152,7 @@ def peer_page(frame: pl.DataFrame, asked: Asked) -> str:
 
 
 async def measure() -> list[Figure]:
-    """Load the list, and evaluate conditions; return the times, stalls of the loop, and memory."""
+    """Measure conditions on the list of tokens: the times of pages, stalls, and memory."""
     market, watch = ManyHistories(), Watch()
     load_list_kernels()
     freeze_startup_objects()

@@ -122,7 +122,7 @@ class Buyer:
 
 
 def voucher_bytes(session: bytes, atoms: int) -> bytes:
-    """Return the bytes that the buyer signs in a voucher."""
+    """Return the bytes that a buyer signs to owe *atoms* in all for the session."""
     return DOMAIN + session + atoms.to_bytes(8, "big")
 
 
@@ -158,7 +158,7 @@ class Seller:
         return True
 
     def pay(self, voucher: Voucher, price: int = PRICE) -> bool:
-        """Return whether *voucher* pays for a call of *price*; if so, store it."""
+        """Return whether *voucher* pays for a call that costs *price* atoms; if so, store it."""
         row: Any = self._kept.execute(
             "SELECT payer, atoms_max, owed, taken FROM session WHERE name = ?", (voucher.session,)
         ).fetchone()
@@ -180,7 +180,7 @@ class Seller:
         return changed is not None
 
     def take(self, name: bytes) -> bool:
-        """Collect the debt of session *name*; return False if the buyer has made it impossible."""
+        """Collect the debt of the session *name*; return False if the buyer cannot pay any more."""
         row: Any = self._kept.execute(
             "SELECT payer, owed, taken FROM session WHERE name = ?", (name,)
         ).fetchone()

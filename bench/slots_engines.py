@@ -52,7 +52,7 @@ class Market(Protocol):
 
 
 class Made(Protocol):
-    """Generates slots of swaps."""
+    """A generator of slots with priced swaps."""
 
     @property
     def mints(self) -> Sequence[Mint]: ...
@@ -61,7 +61,7 @@ class Made(Protocol):
 
 @dataclass
 class Timed:
-    """Elapsed seconds by stage, one value for each repetition."""
+    """The elapsed seconds of each stage, one value for each repetition."""
 
     took_s: dict[str, list[float]] = field(default_factory=dict)
 

@@ -60,7 +60,7 @@ def _files() -> int:
 
 
 def prepare(folder: Path) -> list[bytes]:
-    """Issue credit tokens; return a request with each of them."""
+    """Issue credit tokens in *folder*; return a request for an event stream with each of them."""
     book = CreditBook(folder / MONEY_FILE, pepper=load_pepper(folder / PEPPER_FILE))
     tokens = [make_credit_token(token_bytes(28)) for _ in range(TOKENS)]
     for token in tokens:

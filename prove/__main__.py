@@ -1,4 +1,7 @@
-"""`make prove`: runs every recipe and its mutants; it resumes an earlier run of the same code."""
+"""`make prove`: runs the tests of each claim, also against broken builds that they must catch.
+
+It resumes an earlier run of the same code.
+"""
 
 import argparse
 import sys

@@ -106,7 +106,10 @@ def files() -> list[str]:
 
 
 def prose(text: str, suffix: str) -> Iterator[tuple[int, str]]:
-    """Yield the first line number and the text of each passage of prose; its code is blanked."""
+    """Yield each passage of prose in *text* with its first line number; code in it is blanked.
+
+    suffix   the suffix of the file's name, such as ".py"
+    """
     if suffix == ".py":
         yield from _of_python(text)
     elif suffix in COMMENTS:
@@ -158,7 +161,7 @@ def findings(text: str, suffix: str, file: str = "") -> Iterator[Finding]:
 
 
 def main() -> int:
-    """Print the findings of each folder that has more than allowed; return 1 if there is one."""
+    """Print the findings of each folder that has more than it may have; return 1 if one has."""
     left: dict[str, int] = json.loads(LEFT.read_text())
     found = [
         one

@@ -100,7 +100,7 @@ class Walk:
         return ran.stdout
 
     def make_venv(self) -> None:
-        """Create a Python environment that has only pip, in the subfolder `venv`."""
+        """Create a Python environment that has only pip, in the subfolder `venv` of the folder."""
         venv.create(self.folder / "venv", with_pip=True)
 
 

@@ -32,7 +32,7 @@ class Journal(msgspec.Struct, kw_only=True):
         unfinished.replace(path)
 
     def is_good(self, step: str) -> bool:
-        """Return whether *step* has succeeded, so that a resumed run may skip it."""
+        """Return whether *step* has succeeded, so that a resumed run does not repeat it."""
         return step in self.outcomes and self.outcomes[step].good
 
 

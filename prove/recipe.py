@@ -16,7 +16,7 @@ BUILD: Final = ROOT / "build"
 
 @dataclass(frozen=True)
 class Mutant:
-    """The package with one line replaced.
+    """A broken build of the package, in which one line is replaced.
 
     name     a description of the fault
     file     the path of the changed file, below src/mintscope
@@ -67,7 +67,7 @@ def mutated(source: str, mutant: Mutant) -> str:
 
 @contextmanager
 def mutated_copy(mutant: Mutant) -> Iterator[Path]:
-    """Yield a folder that contains the package with *mutant*, for PYTHONPATH."""
+    """Yield a folder with the mutated package, which PYTHONPATH can name, until the block ends."""
     text = mutated((PACKAGE / mutant.file).read_text(), mutant)
     BUILD.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=BUILD) as folder:

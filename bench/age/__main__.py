@@ -123,7 +123,10 @@ def until(is_so: Callable[[], bool], what: str, within_s: float) -> None:
 
 
 def answer(port: int, path: str, token: str = "") -> tuple[int, bytes]:
-    """Request *path* from the api; return status and body: 0 and b"" if it does not answer."""
+    """Send a GET request to the api process on *port*; return the status and the body.
+
+    Without an answer, they are 0 and b"".
+    """
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     try:
@@ -151,7 +154,7 @@ def followed(place: Place, settings: Mapping[str, str]) -> Iterator[None]:
 
 
 def traded() -> Traded:
-    """Return the state of a mint that trades, created in a separate store."""
+    """Run a service with a market until it has a report; return the stored state of a mint."""
     with TemporaryDirectory() as folder, python_running("bench.market") as chain_port:
         place = SqlitePlace(Path(folder))
         api_port = free_port()
@@ -200,7 +203,7 @@ class Scene:
         self._port = api_port
 
     def steps(self) -> Iterator[tuple[str, Cost]]:
-        """Yield the cost of each step, in the order in which an operator meets them."""
+        """Run all steps, in the order in which an operator meets them; yield the cost of each."""
         yield "upgrade", self._command("migrate")
         for step in ("audit", "audit of the day"):
             yield step, self._step("audit")
@@ -402,7 +405,7 @@ def missed(found: list[Measured]) -> list[str]:
 
 
 def line(each: Measured) -> str:
-    """Return the line of the table for *each*."""
+    """Return a line of the table with the cost of a step and its limit."""
     cost = each.cost
     limit = LIMITS.get(each.step)
     of_all = f"{limit.most_s:g}" if limit is not None and not limit.is_noted else ""

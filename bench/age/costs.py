@@ -49,7 +49,7 @@ class Cost:
 
 
 def ran(settings: Mapping[str, str], *words: str, timeout_s: float) -> tuple[Cost, str]:
-    """Run Python with the arguments *words* to its end; return its cost, and its stdout.
+    """Run Python with the arguments *words* to its end; return the cost, and its output.
 
     Raises TooSlow after *timeout_s*; RuntimeError if Python exits with an error.
     """
@@ -91,7 +91,7 @@ def ran(settings: Mapping[str, str], *words: str, timeout_s: float) -> tuple[Cos
 
 @contextmanager
 def running(settings: Mapping[str, str], name: str) -> Iterator["subprocess.Popen[bytes]"]:
-    """Run the command *name* of mintscope until the block ends; yield its process."""
+    """Run `mintscope` *name* with *settings* until the block ends; yield the process."""
     command = [sys.executable, "-m", "mintscope", name]
     environment = child_environment(SETTINGS | dict(settings))
     with subprocess.Popen(

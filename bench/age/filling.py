@@ -45,7 +45,7 @@ class Age:
 
     @property
     def pause_ms(self) -> int:
-        """The time between two entries, in milliseconds."""
+        """The time between two journal entries, in milliseconds."""
         return MONTHS_MS // self.entries
 
     @property

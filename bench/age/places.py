@@ -80,7 +80,7 @@ class Place(Protocol):
         """Return the size of the store on disk, in MB."""
 
     def server_pids(self) -> list[int]:
-        """Return the ids of the processes of the database server, its main process first."""
+        """Return the ids of the database server's processes, the main process first."""
 
     def server_cpu_s(self) -> float:
         """Return the processor time of the database server until now; 0 without a server."""
@@ -125,7 +125,7 @@ class SqlitePlace:
         return disk_bytes(str(self._folder)) / 1e6
 
     def server_pids(self) -> list[int]:
-        """Return an empty list, because there is no server."""
+        """Return an empty list, because SQLite has no server."""
         return []
 
     def server_cpu_s(self) -> float:
@@ -243,7 +243,7 @@ class PostgresPlace:
         return float(self.asked("SELECT pg_database_size(current_database())")) / 1e6
 
     def server_pids(self) -> list[int]:
-        """Return the ids of all running processes of the server."""
+        """Return the ids of the PostgreSQL server's processes, the main process first."""
         return list(self._server.pids())
 
     def server_cpu_s(self) -> float:
@@ -325,7 +325,7 @@ def on_postgres(folder: Path) -> Iterator[Place]:
 
 
 def _private(folder: Path) -> Path:
-    """Return the data folder within *folder*, which only the user of the service can read."""
+    """Create the folder `data` in *folder*, which other users cannot read, and return its path."""
     data = folder / "data"
     data.mkdir(mode=0o700, exist_ok=True)
     return data

@@ -112,7 +112,7 @@ class Chain:
         )
 
     def note_sent(self, slot: int) -> None:
-        """Record the time at which *slot* was first sent."""
+        """Record the current time as that at which *slot* was sent, unless it was sent before."""
         self.sent_at_s.setdefault(slot, time.monotonic())
 
 

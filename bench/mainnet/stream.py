@@ -24,7 +24,7 @@ MORE: Final = 0x80
 
 
 class Stream:
-    """A stream whose blocks share their transactions, which are encoded once.
+    """The gRPC subscription of a simulated chain, whose blocks share transactions encoded once.
 
     Encoding them for each block would take half a core of the machine on which ingest is measured.
     """

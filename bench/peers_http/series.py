@@ -32,7 +32,10 @@ POOL: Final = "58oQChx4yWmvKdwLLZzBi4ChoCc2fqCUWBkwMihLYQo2"
 
 
 async def fill(market: Market) -> None:
-    """Append swaps of the mint: one each minute, and some in slots that are not final yet."""
+    """Store swaps of one mint: one each minute, and several in each of the newest slots.
+
+    The newest slots are not final yet.
+    """
     await market.store.start(mints=[WSOL], follows_files=True)
     changes: list[Change] = [_slot(n, BEGIN_S + 60 * n, 1) for n in range(1, MINUTES + 1)]
     await market.store.write([*changes, FinalSlot(Slot(MINUTES))])

@@ -1,7 +1,7 @@
-"""The API of mintscope with one mint that trades once a second: `... PORT FOLDER`.
+"""Runs mintscope's API with one mint that trades once a second, to measure event streams.
 
-The price of a trade is the monotonic time at which it reached the log, so that a client on the same
-machine can measure the age of an update.
+`python -m bench.peers_http.streaming PORT FOLDER`: the price of a trade is the monotonic time at
+which it reached the log, so that a client on the same machine can measure the age of an update.
 """
 
 import asyncio

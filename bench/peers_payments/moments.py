@@ -1,4 +1,4 @@
-"""Common parts of the servers of `bench.payments`: listening, and stalls of the event loop."""
+"""Serves an application for `bench.payments`, and measures stalls of its event loop."""
 
 import asyncio
 import time

@@ -43,7 +43,10 @@ MB: Final = 1_000_000
 
 @dataclass
 class Place:
-    """The location of the market, in the forms for the writer and the api, and its size."""
+    """A store of the market, in the forms in which the writer and the api open it.
+
+    disk_mb, servers    functions that return its size, and the ids of database processes
+    """
 
     writer: str
     settings: dict[str, str]
@@ -101,7 +104,7 @@ ENGINES: Final = {"SQLite": on_sqlite, "PostgreSQL": on_postgres}
 
 
 def measure(engine: str, minutes: float, slot_s: float) -> Iterator[Figure]:
-    """Yield the figures of *engine*, measured for *minutes*, with a slot every *slot_s* seconds."""
+    """Measure the market on *engine* for *minutes*, a slot every *slot_s* s; yield the figures."""
     warm_up_s = min(WARM_UP_S, minutes * MINUTE_S)
     seconds = warm_up_s + minutes * MINUTE_S
     with ExitStack() as stack:

@@ -30,7 +30,7 @@ READ_MINTS: Final = 2_000  # the number of mints in memory, the most traded ones
 
 
 class Times(Observer):
-    """Records each slot of the shard *number* when all events of the slot are applied."""
+    """Writes to *file* when all events of a slot have been applied, for the shard *number*."""
 
     def __init__(self, number: int, file: TextIO) -> None:
         self._number = number

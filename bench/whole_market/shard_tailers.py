@@ -1,4 +1,4 @@
-"""Reports over the logs of several shards: a part of a replica that is only in benchmarks."""
+"""The reports of a market in several shards; only benchmarks use them."""
 
 import asyncio
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ class ShardTailers:
                 group.create_task(follower.run())
 
     async def catch_up(self) -> None:
-        """Apply all events that were committed before this call."""
+        """Apply all events of all shards that were committed before this call."""
         await asyncio.gather(*(follower.catch_up() for follower in self._followers))
 
     async def read(self, mint: Mint, kind: ReportKind = PLAIN) -> ReadReport:
@@ -34,7 +34,10 @@ class ShardTailers:
         return self._of(Mint(mint)).ready(mint)
 
     def age_ms(self) -> int | None:
-        """Return the largest age of a shard's last applied slot; None if a shard has none."""
+        """Return the age of the newest slot in ms, in the shard where it is oldest.
+
+        Return None if a shard has no slot yet.
+        """
         ages = [follower.age_ms() for follower in self._followers]
         known = [age for age in ages if age is not None]
         return max(known) if len(known) == len(ages) else None

@@ -73,7 +73,7 @@ def fuzz(target: Target, seconds: float) -> Fuzzed:
 
 
 def main() -> int:
-    """Fuzz, print a line for each target, and return 1 if there was a find."""
+    """Fuzz the chosen targets; print a line for each; return 1 if one raised unexpectedly."""
     parser = argparse.ArgumentParser(prog="python -m prove.fuzz", description="Fuzz the edges.")
     parser.add_argument("--only", action="append", choices=sorted(TARGETS), metavar="TARGET")
     names = parser.parse_args().only or list(TARGETS)

@@ -145,7 +145,10 @@ BODY: Final = bytearray()
 
 
 def payment_node(body: bytes) -> None:
-    """Send each kind of request about payments to a node that answers with *body*."""
+    """Send all requests about payments to a node that answers with *body*.
+
+    They may raise only ChainUnavailable.
+    """
     if not NODE:
         transport = httpx.MockTransport(lambda _: httpx.Response(200, content=bytes(BODY)))
         NODE[""] = PaymentNode(ENDPOINT, transport)

@@ -45,7 +45,7 @@ def wallet(text: bytes) -> None:
 
 
 def webhook(text: bytes) -> None:
-    """Check the URL of a webhook; an accepted URL uses https."""
+    """Check *text* as the URL of an alert's webhook; an accepted URL must use https."""
     url = text.decode("latin-1")
     if url_flaw(url, allows_loopback=False) is None:
         assert httpx.URL(url).scheme == "https"

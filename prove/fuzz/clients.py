@@ -48,14 +48,14 @@ PATHS: Final = [
 
 
 class Site:
-    """The whole API, which must answer every path with one of a few HTTP statuses."""
+    """A whole service; it must answer every path with one of a few HTTP statuses."""
 
     def __init__(self) -> None:
         self._opened = running_service(FOLDER)
         self._client = LOOP.run_until_complete(self._opened.__aenter__()).client
 
     def get(self, path: bytes) -> None:
-        """Request *path*, bytes as in a request line, and check the status."""
+        """Request *path*, bytes as in a request line; its status must be an expected one."""
         target = b"/" + path.lstrip(b"/").replace(b"#", b"")
         url = httpx.URL("http://test").copy_with(raw_path=target)
         status = LOOP.run_until_complete(self._client.get(url)).status_code
@@ -142,7 +142,7 @@ DEMAND: Final = {
 
 
 def cursor(text: bytes) -> None:
-    """Read a cursor of each kind of list; the integers in a valid cursor must fit into 64 bits."""
+    """Decode *text* as a cursor of each kind of list; its integers must fit into 64 bits."""
     for shape in (BeforeSwap, EventPosition, ListPosition, PaymentPosition):
         with suppress(BadRequest):
             read = decode_cursor(b64encode(text).decode(), shape)

@@ -41,7 +41,7 @@ def reserves(body: bytes) -> None:
 
 
 def feed(body: bytes) -> None:
-    """Read a price, or the reason why it is missing, from a feed that answers with *body*."""
+    """Read a price from a price feed that answers *body*; a missing price must have a reason."""
     BODY[:] = body
     LOOP.run_until_complete(FEED.read(NOW))
 

@@ -70,7 +70,7 @@ def _expect_storable(value: object) -> None:
 
 
 def json_body(text: bytes) -> None:
-    """Read a body as an object, and as each type of body that has numbers."""
+    """Parse *text* as a JSON body of any object, and of each request that has numbers."""
     with suppress(UnreadableBody):
         _expect_storable(parse_object(_request(), text))
     for shape in (

@@ -25,6 +25,6 @@ class Score(msgspec.Struct):
 
 
 def keep_score(module: str, score: Score) -> None:
-    """Add the score of *module* to the stored scores."""
+    """Store *score* as the mutation score of *module*, in place of an earlier one."""
     kept = msgspec.json.decode(KEPT.read_bytes(), type=dict[str, Score]) if KEPT.is_file() else {}
     KEPT.write_bytes(msgspec.json.encode(kept | {module: score}))

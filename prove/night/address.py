@@ -72,7 +72,7 @@ class Proxy:
         self._context.load_cert_chain(pem)
 
     async def serve(self, ready: threading.Event, end: asyncio.Event) -> None:
-        """Serve until *end* is set; set *ready* when the proxy listens."""
+        """Forward connections until *end* is set; set *ready* as soon as the proxy listens."""
         server = await asyncio.start_server(self._pass, "127.0.0.1", self.port, ssl=self._context)
         ready.set()
         async with server:
@@ -98,7 +98,7 @@ class Proxy:
 
 @contextmanager
 def proxy_at(port: int, behind: int, pem: Path | None = None) -> Iterator[Proxy]:
-    """Run a Proxy on a thread of this process until the block ends; yield it."""
+    """Run a proxy in a thread of this process until the block ends; yield the proxy."""
     proxy = Proxy(port, behind, pem)
     ready = threading.Event()
     loop = asyncio.new_event_loop()

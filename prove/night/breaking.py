@@ -117,7 +117,7 @@ def _data(answer: httpx.Response) -> dict[str, Any]:
 
 @contextmanager
 def stream_silent(installation: Installation) -> Iterator[None]:
-    """Forward nothing between ingest and the gRPC server, while connections stay open."""
+    """While the block runs, ingest receives nothing by gRPC, although its connection stays open."""
     assert installation.stream is not None
     installation.stream.is_silent = True
     try:

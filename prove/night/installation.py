@@ -39,12 +39,12 @@ WAL_BYTES_MAX: Final = 5 * 1024**2  # a write-ahead log usually has 1,000 pages 
 
 
 class NotReady(Exception):
-    """The installation has not become ready; the message has the last observations."""
+    """The installation did not become ready; the message has its last answers and log lines."""
 
 
 @dataclass(kw_only=True)
 class Installation:
-    """The running processes, and their URLs.
+    """A running service, with the processes around it that can have faults.
 
     kind      "sqlite"; "postgres"; "stream": SQLite, and blocks by gRPC; or "quiet": SQLite, for a
               fault that must be the first
@@ -110,7 +110,7 @@ class Installation:
         }
 
     def doctor(self) -> list[str]:
-        """Return the lines of `mintscope doctor` that are not ok."""
+        """Run `mintscope doctor`; return each finding that is not ok as a line."""
         ran = subprocess.run(
             [sys.executable, "-m", "mintscope", "doctor", "--json"],
             env=dict(self.environment),

@@ -74,7 +74,7 @@ def status(code: int, *methods: str) -> Fault:
 
 
 def html(_call: Call, _ask: Ask) -> Reply:
-    """Answer with an HTML page, like a captive portal."""
+    """Answer with an HTML page, as a captive portal does."""
     return 200, "text/html", b"<html><body>Welcome</body></html>"
 
 
@@ -140,7 +140,7 @@ def finality_stands() -> Fault:
 
 
 def null_blocks(call: Call, ask: Ask) -> Reply:
-    """Answer null for every block."""
+    """Answer each getBlock with null, as if the block did not exist."""
     if call["method"] == "getBlock":
         return in_json({"jsonrpc": "2.0", "id": call["id"], "result": None})
     return in_json(ask(call))
@@ -298,7 +298,7 @@ class Feed:
 
 @contextmanager
 def price_feed() -> Iterator[Feed]:
-    """Run a Feed on a free port, on threads of this process, until the block ends."""
+    """Run a price feed on a free port, in threads of this process, until the block ends."""
     feed = Feed()
 
     class Handler(BaseHTTPRequestHandler):
@@ -328,7 +328,7 @@ class _Listener(ThreadingHTTPServer):
 
     @override
     def handle_error(self, request: object, client_address: object) -> None:
-        """Print nothing: a client has disconnected."""
+        """Print nothing if a client has disconnected."""
 
 
 @contextmanager

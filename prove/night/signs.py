@@ -148,7 +148,7 @@ class Observer:
                 self.signs.note("doctor", time.monotonic() - self._start_s, line)
 
     def _new_lines(self) -> Iterator[dict[str, Any]]:
-        """Yield the complete lines of the log that were added since the last call."""
+        """Yield the lines of the log, as objects, that were completed since the last call."""
         with self._installation.log.open("rb") as log:
             log.seek(self._log_at)
             new = log.read()

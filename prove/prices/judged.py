@@ -95,7 +95,10 @@ def least_capital(
 
 
 def extreme(rule: Rule, trades: Iterable[Trade], since_s: int = 0) -> float:
-    """Return the largest ratio of an attacker's price to the last honest price, or its inverse."""
+    """Return the largest error of the price of *rule* after a swap of the attacker.
+
+    It is the ratio of that price to the honest price before it, or its inverse: at least 1.
+    """
     most = true = 1.0
     for one in trades:
         sets = rule.sets_price(one.offer)

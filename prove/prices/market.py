@@ -26,7 +26,10 @@ class Trade(NamedTuple):
 
 @dataclass
 class Pool:
-    """A constant-product pool of *quote* dollars and *base* tokens, with a fee on its input."""
+    """A pool of *quote* dollars and *base* tokens, whose product is constant, with a fee.
+
+    fee    the fraction of the amount paid in
+    """
 
     name: str
     quote: float

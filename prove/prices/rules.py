@@ -18,7 +18,7 @@ class Rule(Protocol):
     """A rule that decides which swaps set the price of one mint, with its state."""
 
     def sets_price(self, offer: Offer) -> bool:
-        """Return whether *offer*, the next swap, sets the price."""
+        """Return whether *offer*, the next swap of the mint, sets its price."""
 
 
 class FirstVolume:
@@ -34,7 +34,7 @@ class FirstVolume:
         self._at = self._since = self._until = self._lead = 0
 
     def sets_price(self, offer: Offer) -> bool:
-        """Return whether the swap *offer* sets the price.
+        """Return whether *offer*, the next swap of the mint, sets its price.
 
         In the first ten minutes, each swap does.  Later, a swap does if its pool decides, if its
         price is near that of the deciding pool, or if there was no trade for a long time.
@@ -86,7 +86,10 @@ class FirstVolume:
 
 
 class Weighed(ABC):
-    """A rule that weighs the pools of a mint; their weighted median or the heaviest one decides."""
+    """A rule: a price must be near the weighted median of pools, or near the heaviest one.
+
+    It must be within 2 %, and its pool must have at least FRACTION of the largest weight.
+    """
 
     def __init__(self, *, is_deepest: bool = False) -> None:
         self._last: dict[str, Offer] = {}
@@ -97,7 +100,10 @@ class Weighed(ABC):
         """Return the weight of *pool* at *time*."""
 
     def sets_price(self, offer: Offer) -> bool:
-        """Return whether the pool of *offer* counts, at a price within 2 % of the deciding one."""
+        """Return whether *offer*, the next swap of the mint, sets its price.
+
+        Its pool must weigh enough, and its price must be within 2 % of the median or heaviest pool.
+        """
         self._last[offer.pool] = offer
         weighed = [(one.usd, self.weight(pool, offer.time)) for pool, one in self._last.items()]
         most = max(weight for _, weight in weighed)
@@ -111,7 +117,7 @@ class Weighed(ABC):
 
 
 class ByVolume(Weighed):
-    """A rule: a pool must be near the median of pools, weighed by their volume of ten minutes.
+    """A rule: a price must be near the median of pools, weighed by their volume of ten minutes.
 
     One signer counts for at most a tenth of that volume.
     """
@@ -122,7 +128,7 @@ class ByVolume(Weighed):
 
     @override
     def sets_price(self, offer: Offer) -> bool:
-        """Add *offer* to the volume of its pool; return whether it sets the price."""
+        """Add *offer*, the next swap, to its pool's volume; return whether it sets the price."""
         self._recent.setdefault(offer.pool, deque()).append(offer)
         return super().sets_price(offer)
 
@@ -140,7 +146,10 @@ class ByVolume(Weighed):
 
 
 class ByDepth(Weighed):
-    """A rule: a pool must be near the median of pools, weighed by their newest depths."""
+    """A rule: a price must be near the median of pools, weighed by their newest depths.
+
+    If *is_deepest*, it must be near the price of the deepest pool instead.
+    """
 
     @override
     def weight(self, pool: str, time: int) -> float:
@@ -160,7 +169,10 @@ class ByStanding:
         self._curves = dict(curves or {})
 
     def sets_price(self, offer: Offer) -> bool:
-        """Return whether the pool of *offer* counts, and is near the median after the swap."""
+        """Return whether *offer*, the next swap of the mint, sets its price.
+
+        Its pool must count, and must be near the median of the pools after the swap.
+        """
         curve = self._curves.pop(offer.pool, None)
         if curve is not None:
             self._standing, _ = stand(self._standing, replace(offer, succeeds=curve))

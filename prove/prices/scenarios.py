@@ -159,7 +159,7 @@ def stranger_in_first_minutes(seed: int) -> Scenario:
 
 
 def second_market(seed: int) -> Scenario:
-    """Return a market whose venue names no pools, and an attack in a second pool there."""
+    """Return a market whose pools have no addresses, and an attack in another such pool."""
     pool = Pool(f"{UNNAMED}-0", 100_000, 100_000)
     honest = list(crowd(Random(seed), [pool], end=1_200, every_s=3.0))
     own = [_own(700 + 3 * n, 3.0, 1_000.0, 1_000.0, pool=f"{UNNAMED}-1") for n in range(100)]
@@ -167,7 +167,7 @@ def second_market(seed: int) -> Scenario:
 
 
 def cents_near(seed: int) -> Scenario:
-    """Return repeated trades of ten cents at 4.9 % above the price."""
+    """Return repeated trades of ten cents at a price 4.9 % too high, in a pool of ten dollars."""
     honest, price = _honest(seed, 1_800)
     own = [_own(700.0 + 5 * n, 1.049 * price(700 + 5 * n), 0.1, 10.0) for n in range(200)]
     return Scenario(in_order(honest, own), 700)

@@ -1,4 +1,4 @@
-"""Recipes for mistakes of an operator and false data of a stranger: secrets, stores and names."""
+"""Claims of `make prove` about mistakes of operators, and false data from strangers."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Recipes for attacks of clients on connections."""
+"""Claims of `make prove` about clients that attack connections."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Recipes for payments and credits: kills, frozen processes, disks, races, events of a chain."""
+"""Claims of `make prove` about payments and credits: kills, full disks, races, forks and others."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""`make report`: writes the report to build/report, from the last measurements and proofs."""
+"""`make report`: writes a report to build/report, from the last benchmarks and proofs."""
 
 import json
 import sys

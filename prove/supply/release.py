@@ -79,7 +79,7 @@ def git(*words: str) -> bytes:
 
 
 def head() -> Source:
-    """Return the commit of HEAD and its time."""
+    """Return the commit that HEAD names, and its time."""
     commit, time = git("log", "-1", "--format=%H %ct").decode().split()
     return Source(commit, int(time))
 

@@ -28,7 +28,7 @@ _PURCHASED: Final = msgspec.json.Decoder(_Purchased)
 
 
 def data_of(response: httpx.Response) -> dict[str, Any] | None:
-    """Return the object `data` in *response*; None if *response* has none or is an error."""
+    """Return `data` in the JSON of *response*; None if it is no object, or *response* an error."""
     if not response.is_success:
         return None
     try:

@@ -141,7 +141,11 @@ class AsyncClient(Methods, PagedMethods, Async):
 
     @override
     async def send(self, call: ApiCall[Data], *, key: str | None = None) -> Answered[Data]:
-        """Send *call*, the result of a function of `endpoints`; return the whole answer."""
+        """Send *call*, from a function of `endpoints`; return the whole response.
+
+        key    the key of a PendingError, to continue that payment; None: a new call, unless an
+               earlier process left a payment for the same request, which is then continued
+        """
         return await drive(converse(self._session, call, key=key), self._http)
 
 

@@ -121,8 +121,8 @@ class Client(Methods, PagedMethods, Blocking):
     ) -> Iterator[LiveReport]:
         """Yield the current report of each mint, and then each report that has changed.
 
-        Each started minute costs a credit per mint.  After a lost connection, the client connects
-        again.  The stream ends with an error, such as NoCreditsError.
+        Each started minute costs a credit per mint.  The client reconnects after a lost connection.
+        The stream ends with an error, such as NoCreditsError.
         """
         live = LiveCall(self._session, mints, options)
         try:
@@ -152,7 +152,11 @@ class Client(Methods, PagedMethods, Blocking):
 
     @override
     def send(self, call: ApiCall[Data], *, key: str | None = None) -> Answered[Data]:
-        """Send *call*, the result of a function of `endpoints`; return the whole answer."""
+        """Send *call*, from a function of `endpoints`; return the whole response.
+
+        key    the key of a PendingError, to continue that payment; None: a new call, unless an
+               earlier process left a payment for the same request, which is then continued
+        """
         return self._drive(converse(self._session, call, key=key))
 
     def _drive(self, conversation: Conversation[Data]) -> Data:

@@ -120,7 +120,7 @@ class RefusedError(ClientError):
 
 
 class WrongCallError(RefusedError):
-    """The call is invalid: correct it."""
+    """The request is invalid: correct it."""
 
 
 class InvalidTokenAddressError(WrongCallError, code=ErrorCode.INVALID_TOKEN_ADDRESS):
@@ -184,7 +184,7 @@ class TooLittleDataError(NothingThereError, code=ErrorCode.INSUFFICIENT_DATA):
 
 
 class ConflictError(RefusedError):
-    """The call conflicts with the result of an earlier call."""
+    """The request conflicts with the result of an earlier request."""
 
 
 class PaymentUsedError(ConflictError, code=ErrorCode.PAYMENT_ALREADY_USED):

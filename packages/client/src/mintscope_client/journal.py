@@ -99,7 +99,7 @@ class Journal:
 
     @property
     def atoms(self) -> int:
-        """The total amount of the payments in the journal, in atoms."""
+        """The atoms of all payments in the journal together."""
         return sum(sent.amount for sent in self)
 
     @property

@@ -38,7 +38,7 @@ class PaymentFate(Enum):
 
 
 class NodeSilent(Exception):
-    """The node gave no usable response."""
+    """The Solana node gave no usable response."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ def last_height(url: str) -> Dialogue[int]:
 
 
 def fates(url: str, sent: Iterable[Sent]) -> Dialogue[dict[str, PaymentFate]]:
-    """Return the outcome of each of the payments *sent*, by key; OPEN if the chain proves none.
+    """Return the outcome of each payment in *sent*, by key; OPEN if the chain does not prove one.
 
     The finalized height is read first.  A payment can no longer land if its last valid height is
     more than NODES_APART_BLOCKS below that height, and if it is missing from the finalized history

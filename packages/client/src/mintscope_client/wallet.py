@@ -37,7 +37,7 @@ class WillNotPay(NotPaid):
 
 
 class OverSpendLimit(WillNotPay):
-    """Too little of the spend limit is left, counting the payments that may still land."""
+    """Too little of the wallet's limit is left; payments that can still land count as spent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +115,7 @@ class SpendLimit:
             self.spent += amount
 
     def count(self, amount: int) -> None:
-        """Count *amount* as spent without a check: payments of earlier processes can still land."""
+        """Count *amount* as spent without a check, for a payment of an earlier process."""
         with self._lock:
             self.spent += amount
 
@@ -135,7 +135,7 @@ class PayerWallet:
 
     @property
     def account(self) -> str:
-        """The address of the token account that pays."""
+        """The address of the token account from which the wallet pays."""
         return str(self.pin.token_account(self.keypair.pubkey()))
 
     def choose(self, header: str) -> tuple[PaymentRequired, PaymentRequirements]:

@@ -62,7 +62,7 @@ def slot_pace(slot_ms: int = SLOT_MS, finality_ms: int = FINALITY_MS) -> SlotPac
 
 
 class ChainBlock(NamedTuple):
-    """A block; its JSON is rendered on request."""
+    """A block of a devchain; its JSON is made only when it is requested."""
 
     slot: Slot
     parent_slot: Slot

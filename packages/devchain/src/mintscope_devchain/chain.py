@@ -147,7 +147,7 @@ class Devchain:
             self.tick()
 
     def entries(self, block: ChainBlock) -> list[Json]:
-        """Return the transactions of *block* in the form of getBlock."""
+        """Return the transactions of *block* as the RPC method getBlock returns them."""
         landed = (each.entry for each in self.vm.held(block.slot))
         return [*(self._rendered(block, at) for at in range(len(block.transactions))), *landed]
 

@@ -108,7 +108,7 @@ class Knobs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Faults:
-    """The faults that are currently set, and the number of times that each was due."""
+    """The faults that are currently set, and the number of times that each has occurred."""
 
     def __init__(self) -> None:
         self.set(Knobs())
@@ -144,7 +144,10 @@ class Faults:
         return method in self.knobs.blind
 
     def streaming(self, *kinds: StreamFault) -> StreamFault | None:
-        """Return the fault of subscriptions that is due now, if it is one of *kinds*."""
+        """Return the current fault of gRPC streams, and count it, if it is one of *kinds*.
+
+        Otherwise, return None.
+        """
         stream = self.knobs.stream
         if stream is None or stream.kind not in kinds or not self._strikes("stream", stream.times):
             return None

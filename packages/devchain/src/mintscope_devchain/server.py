@@ -48,12 +48,15 @@ class Calls(Protocol):
     """The JSON-RPC methods that a server answers."""
 
     def call(self, method: str, params: Sequence[object]) -> object:
-        """Return the result of *method*, or raise RpcError."""
+        """Return the result of the JSON-RPC method *method*.  Raises RpcError."""
         ...
 
 
 def answering(calls: Calls, faults: Faults) -> Starlette:
-    """Return the application for POST / and GET /health, with the methods *calls* and *faults*."""
+    """Return an ASGI application for the JSON-RPC methods *calls*, with *faults*.
+
+    It has the routes POST / and GET /health.
+    """
     # Pages of any origin can call it, as they can call a public node.
     cors = Middleware(
         CORSMiddleware, allow_origins=["*"], allow_methods=["POST"], allow_headers=["*"]
@@ -173,7 +176,7 @@ def _refusal(fault: Answering, calls: _Named | list[_Named]) -> Response:
 
 
 class _Silence(Response):
-    """Sends nothing; ends when the caller disconnects, or after HANG_S seconds."""
+    """A response that is never sent: ends when the client disconnects, or after HANG_S seconds."""
 
     @override
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -16,7 +16,7 @@ Data = TypeVar("Data")
 
 
 class Blocking(ABC):
-    """A client whose methods block until the response arrives, and return its data."""
+    """A client whose methods send a request, wait for the response, and return its data."""
 
     @abstractmethod
     def send(self, call: ApiCall[Data], *, key: str | None = None) -> Answered[Data]:
@@ -28,7 +28,7 @@ class Blocking(ABC):
 
 
 class Async(ABC):
-    """The asyncio version of Blocking."""
+    """An asyncio client whose methods send a request, await the response, and return its data."""
 
     @abstractmethod
     async def send(self, call: ApiCall[Data], *, key: str | None = None) -> Answered[Data]:
@@ -97,7 +97,7 @@ class Method(Generic[Given, Data]):
 
 
 class PagedMethod(Generic[Given, PageData, Line]):
-    """A descriptor of a method with a paged result; each page is requested when it is read."""
+    """A descriptor: the method of a client that returns the pages of *call*, as they are read."""
 
     def __init__(self, call: Callable[Given, PagedCall[PageData, Line]]) -> None:
         self._call = call

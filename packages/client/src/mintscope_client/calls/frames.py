@@ -48,9 +48,11 @@ def choose_library(library: Library | None = None) -> Library:
 
 
 def _flat(shape: type[msgspec.Struct], line: Any, before: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the name and value of each field of *line*, with *before* in front of each name.
+    """Yield (name, value) of each field of *line*, a struct of the type *shape*.
 
-    The names in a dict stay unchanged.  If *line* is None, all values are None.
+    A struct inside *line* yields its own fields. If *line* is None, all values are None.
+
+    before   a text in front of each name; the names in a dict stay unchanged
     """
     for field in msgspec.structs.fields(shape):
         value = None if line is None else getattr(line, field.name)

@@ -1,4 +1,4 @@
-"""Checks of the keyword arguments of a call."""
+"""Checks the keyword arguments of requests, whose types are only known to type checkers."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -39,7 +39,7 @@ class PagedLines(Generic[PageData, Line]):
                 return
 
     def first(self) -> PageData:
-        """Return the first page."""
+        """Request and return the first page."""
         return next(self.pages())
 
     def to_dataframe(self, library: Library | None = None) -> Any:
@@ -77,7 +77,7 @@ class AsyncPagedLines(Generic[PageData, Line]):
                 return
 
     async def first(self) -> PageData:
-        """Return the first page."""
+        """Request and return the first page."""
         return await anext(self.pages())
 
     async def to_dataframe(self, library: Library | None = None) -> Any:

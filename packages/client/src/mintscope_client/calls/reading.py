@@ -110,7 +110,10 @@ def read_answer(call: ApiCall[Data], response: httpx.Response, *, now_ms: int) -
 
 
 def refusal(response: httpx.Response, *, now_ms: int, key: str | None = None) -> RefusedError:
-    """Return the exception for the refusal in *response*."""
+    """Return the exception for *response*, an error of the service.
+
+    key   the key of a payment that may still land, for the exception; None: there is none
+    """
     try:
         reason = decode_json(response.content, _REFUSAL).error
     except Undecodable:

@@ -103,9 +103,9 @@ class TokensBacktest(msgspec.Struct, frozen=True):
 
 
 class TokenBacktest(msgspec.Struct, frozen=True, rename={"from_": "from"}):
-    """The firings of a condition; times are Unix seconds.
+    """The times at which a condition became true in the past of a token, and the returns.
 
-    from_, to   the times of the first and last evaluation; None: there was no evaluation
+    from_, to   the times of the first and last evaluation, Unix seconds; None: no evaluation
     looks       the number of evaluations of the condition
     fired       the number of times that the condition became true; *firings* has the newest 500,
                 oldest first
@@ -144,7 +144,7 @@ class BacktestQuery(TypedDict, total=False):
 
 
 def backtest(mint: str, where: str, **asked: Unpack[BacktestQuery]) -> ApiCall[TokenBacktest]:
-    """Return the call for the past firings of *where* for *mint*.
+    """Return the call for a backtest: the times at which *where* became true for *mint*.
 
     It costs one credit, or nothing if there was no evaluation.
 
@@ -168,7 +168,7 @@ def backtest(mint: str, where: str, **asked: Unpack[BacktestQuery]) -> ApiCall[T
 def backtest_tokens(
     mints: Sequence[str], where: str, **asked: Unpack[BacktestQuery]
 ) -> ApiCall[TokensBacktest]:
-    """Return the call for the past firings of *where* for up to 50 mints.
+    """Return the call for a backtest: the times at which *where* became true for up to 50 mints.
 
     It costs one credit for each 10,000 candles that are read, or part of them; nothing if there was
     no evaluation.

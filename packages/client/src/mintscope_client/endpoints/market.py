@@ -229,7 +229,7 @@ class TradingShares(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class FirstBuyer(msgspec.Struct, frozen=True, rename="camel"):
-    """The first purchase of a trader; times are Unix seconds."""
+    """A trader's first purchase of the token; *at* is its time in Unix seconds."""
 
     trader: str
     at: int
@@ -238,10 +238,12 @@ class FirstBuyer(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class TokenLaunch(msgspec.Struct, frozen=True, rename="camel"):
-    """The purchases in the first three slots with a trade.
+    """The purchases of a new token in the first three slots in which it was traded.
 
-    held    the amount that the buyers in these slots have bought until now, less what they have
-            sold, counting only swaps, and at least 0 for each buyer
+    buyers   the number of traders who bought
+    bought   the amount that they bought in these slots
+    held     the amount that they have bought until now, less what they have sold, counting only
+             swaps, and at least 0 for each buyer
     """
 
     buyers: int

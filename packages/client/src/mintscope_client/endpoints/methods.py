@@ -16,7 +16,7 @@ from mintscope_client.endpoints import (
 
 
 class Methods:
-    """Methods that send one call, for clients of every kind."""
+    """The methods of all clients that send one request."""
 
     token = Method(reports.token)
     trial = Method(reports.trial)
@@ -80,12 +80,12 @@ class PagedMethods:
 
 
 class RawResponses(Methods, Raw):
-    """The methods that return whole answers: the data with status, headers and credits left."""
+    """A blocking client's methods that return whole responses: data, status and headers."""
 
     balance = Method(purchases.balance)
 
 
 class AsyncRawResponses(Methods, AsyncRaw):
-    """The asyncio version of RawResponses."""
+    """An asyncio client's methods that return whole responses: data, status and headers."""
 
     balance = Method(purchases.balance)

@@ -101,7 +101,7 @@ class CreditHistory(msgspec.Struct, frozen=True):
 
 
 class RotatedCredits(msgspec.Struct, frozen=True):
-    """The credit token to which the credits were moved; store *token* like a password."""
+    """The new credit token to which credits were moved; store *token* like a password."""
 
     token: str
     credits: int

@@ -86,7 +86,10 @@ class BuySellPressure(msgspec.Struct, frozen=True):
 
 
 class IndicatorReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The indicators of each timeframe, and the pressure; s15, m30, h4 and d1 only if requested."""
+    """The indicators of a report by timeframe, and the buy pressure.
+
+    s15, m30, h4, d1   None unless they were requested
+    """
 
     m1: TimeframeReport
     m5: TimeframeReport
@@ -100,7 +103,7 @@ class IndicatorReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults
 
 
 class CandleTotals(msgspec.Struct, frozen=True):
-    """The numbers of candles since tracking began, including the open ones."""
+    """The numbers of a token's candles since tracking began, including the open ones."""
 
     m1: int
     m5: int

@@ -13,7 +13,7 @@ UserType: TypeAlias = Literal["trader", "provider", "both"]
 
 
 class SignedUp(msgspec.Struct, frozen=True, rename="camel"):
-    """An application; its secret is shown once."""
+    """A new application for an API key; its secret is shown only once."""
 
     signup_id: int
     application_secret: str

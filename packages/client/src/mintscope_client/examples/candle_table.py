@@ -41,7 +41,7 @@ def freqtrade_rows(table: pd.DataFrame) -> list[list[float]]:
 
 
 def main() -> None:
-    """Print the newest candles, or write the file for freqtrade."""
+    """Print the newest candles as a table, or write all of them to a file for freqtrade."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("url")
     parser.add_argument("mint")

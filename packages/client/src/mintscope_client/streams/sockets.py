@@ -25,7 +25,7 @@ LOST: Final = (ConnectionClosed, InvalidHandshake, asyncio.TimeoutError, OSError
 
 
 def reports(live: LiveCall) -> Iterator[LiveReport]:
-    """Yield the reports of one connection of *live* until the connection is lost.
+    """Yield the reports that arrive on one WebSocket of *live*, until the connection is lost.
 
     Raises the error that ends the stream.
     """
@@ -45,7 +45,10 @@ def reports(live: LiveCall) -> Iterator[LiveReport]:
 
 
 async def reports_later(live: LiveCall) -> AsyncGenerator[LiveReport, None]:
-    """Yield the reports of one connection of *live* until it is lost: `reports` for asyncio."""
+    """Yield the reports that arrive on one WebSocket of *live*, until the connection is lost.
+
+    Raises the error that ends the stream.
+    """
     address, first = live.opening()
     try:
         async with websockets.asyncio.client.connect(address, **OPTIONS) as socket:

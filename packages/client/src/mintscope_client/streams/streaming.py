@@ -63,7 +63,7 @@ _MESSAGE: Final = msgspec.json.Decoder(_Message)
 
 
 class LiveCall:
-    """One stream of the reports of one or several mints.
+    """A stream of the reports of one or several mints, without I/O: the caller does that.
 
     Send `request` to open a connection, and pass its data to `feed`.  If the connection fails, pass
     the reason to `refuse` or `lose`.  When the connection has ended, wait for `wait_s` seconds, and

@@ -1,1 +1,1 @@
-"""The simulated market: pools, prices and traffic."""
+"""The simulated market of a devchain: its pools, prices and transactions."""

@@ -1,4 +1,4 @@
-"""The accounts of the market, as a node stores them: vaults, mints with names, and wallets.
+"""Shows the simulated market's accounts as a node stores them: vaults, mints, names, wallets.
 
 Their state after the newest block is shown at each commitment.  Only the market changes these
 accounts: the virtual machine has its own accounts, which hide those of the market at the same
@@ -67,7 +67,7 @@ def _places_of_names(tokens: tuple[Token, ...]) -> dict[str, Token]:
 
 
 def _name(token: Token) -> Account:
-    """Return the Metaplex account of *token*: key, authority, mint, name and symbol."""
+    """Return the account in which Metaplex stores the name and symbol of *token*."""
     symbol = token.called or token.symbol
     name = NAMES.get(symbol, symbol.capitalize())
     data = u8(METADATA_V1) + keys(token.mint, token.mint) + string(name) + string(symbol)

@@ -99,7 +99,10 @@ class Noise:
 
 
 def _tower_sync(accounts: tuple[str, str], slot: Slot, at: UnixS, bank: bytes) -> Invocation:
-    """Return a vote for the slots up to *slot*; *bank* is the bank hash and the block id in it."""
+    """Return a vote for the slots up to *slot*.
+
+    bank   the hash of 32 bytes in the vote, as the bank hash and as the block id
+    """
     tower = b"".join(u8(1, LOCKOUTS - number) for number in range(LOCKOUTS))
     voted = u32(TOWER_SYNC) + u64(slot - LOCKOUTS) + u8(LOCKOUTS) + tower
     return Invocation(VOTE, accounts, voted + bank + u8(1) + u64(at) + bank)

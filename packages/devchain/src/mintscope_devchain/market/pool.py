@@ -89,12 +89,14 @@ class Pool(NamedTuple):
 
 
 class Fill(NamedTuple):
-    """A trade of the market, as a decoder must find it; amounts are in raw units.
+    """A swap of the simulated market, as a decoder must find it; amounts are in raw units.
 
-    is_buy     whether the trader buys the base with the quote
-    amount_in  the amount that the pool receives; amount_out: the amount that it pays
-    reserves   the reserves before the trade
-    source     the account of the trader that pays; target: the account that receives
+    is_buy       whether the trader buys the base with the quote
+    amount_in    the amount that the pool receives
+    amount_out   the amount that it pays
+    reserves     the reserves before the trade
+    source       the account of the trader that pays
+    target       the account of the trader that receives
     """
 
     pool: Pool
@@ -140,6 +142,6 @@ class Fill(NamedTuple):
 
     @property
     def after(self) -> Reserves:
-        """The reserves after the trade."""
+        """The reserves of the pool after the trade."""
         base, quote = self.amounts if self.is_buy else (-amount for amount in self.amounts)
         return Reserves(self.reserves.base - base, self.reserves.quote + quote)

@@ -15,7 +15,7 @@ DRIFT_MAX: Final = 0.5  # the largest deviation of the logarithm of a price from
 
 
 class Prices:
-    """Random prices of all tokens in US dollars."""
+    """Target prices of all tokens in US dollars, which change at random."""
 
     def __init__(self, world: World, random: Random) -> None:
         self._random = random

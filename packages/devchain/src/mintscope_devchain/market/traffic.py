@@ -57,9 +57,11 @@ class Traffic:
         has_votes: bool,
         is_even: bool = False,
     ) -> None:
-        """Make transactions in *world*; at *opens*, the history ends and live blocks begin.
+        """Create the source of a market's transactions.
 
-        is_even   whether about as much is traded in a minute after *opens* as before
+        opens       the time at which the history ends and live blocks begin
+        has_votes   whether blocks have votes
+        is_even     whether about as much is traded in a minute after *opens* as before
         """
         self._is_even = is_even
         self._world = world
@@ -201,7 +203,7 @@ class Traffic:
     def _settle(
         self, pool: Pool, amount_in: int, at: UnixS, trader: str, *, is_buy: bool
     ) -> Fill | None:
-        """Return the trade of *trader* that pays *amount_in*.
+        """Return a swap in which *trader* pays *amount_in* to *pool*.
 
         Return None if the trader or the pool cannot pay, or if the pool would pay less than
         PAID_MIN.
@@ -266,7 +268,7 @@ class Traffic:
 
 
 def _possible(fill: Fill) -> bool:
-    """Return whether the pool can pay *fill*; a curve does not sell all of its tokens."""
+    """Return whether the pool can pay *fill*; a bonding curve keeps some of its tokens."""
     if fill.pool.venue is not Venue.PUMP_FUN:
         return True
     base, quote = fill.after

@@ -172,7 +172,10 @@ class World:
         return account
 
     def _pool(self, place: tuple[Venue, Token], base: Token, *, price: float, depth: float) -> Pool:
-        """Add a pool at *price* with *depth* US dollars on each side; a curve ignores *depth*."""
+        """Create a pool at *price*, with *depth* US dollars of each token.
+
+        A bonding curve ignores *depth*.
+        """
         venue, quote = place
         where = self._address("pool", venue, base.mint, quote.mint)
         parts = tuple(self._address("part", where, number) for number in range(PARTS))

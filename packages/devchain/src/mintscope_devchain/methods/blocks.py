@@ -1,4 +1,4 @@
-"""JSON-RPC: the blocks of a market's chain, with the answers and refusals of a real node.
+"""JSON-RPC methods about the blocks of a devchain with a market, and their errors.
 
 Clients distinguish skipped slots from faults by the error codes.
 """
@@ -49,7 +49,7 @@ class Chain(Protocol):
         ...
 
     def entry(self, block: ChainBlock, at: int) -> Json:
-        """Return the transaction of *block* at index *at*, in the form of getBlock."""
+        """Return the transaction at index *at* of *block* as the RPC method getBlock returns it."""
         ...
 
     def named(self, block: ChainBlock) -> Sequence[Named]:
@@ -81,7 +81,7 @@ class BlockMethods:
         )
 
     def _samples(self, limit: Natural | None = None) -> Sequence[Json]:
-        """Return performance samples of SAMPLE_S seconds or more, newest first."""
+        """Answer getRecentPerformanceSamples, with samples of at least SAMPLE_S seconds each."""
         count = min(SAMPLES_MAX if limit is None else limit, SAMPLES_MAX)
         newest = self._blockstore.last
         samples = list[Json]()

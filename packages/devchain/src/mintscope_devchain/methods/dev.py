@@ -93,7 +93,7 @@ class DevMethods:
 
 
 def _mint_to(genesis: Genesis, owner: Pubkey, mint: Pubkey, atoms: int) -> list[Instruction]:
-    """Return the instructions that create *owner*'s token account if needed, and mint to it."""
+    """Return the instructions that mint *atoms* to *owner*, creating a token account if needed."""
     faucet = genesis.faucet.pubkey()
     tokens = genesis.tokens_of(owner, mint)
     payer = AccountMeta(faucet, is_signer=True, is_writable=True)

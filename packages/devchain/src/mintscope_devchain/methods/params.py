@@ -195,7 +195,7 @@ class SimulateOptions(ContextOptions, frozen=True, kw_only=True):
 
 
 class StatusOptions(_Options, frozen=True, kw_only=True):
-    """The options of a search for signatures."""
+    """The options of the RPC method getSignatureStatuses."""
 
     search_transaction_history: bool = False
 

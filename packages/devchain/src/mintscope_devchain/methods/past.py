@@ -51,7 +51,10 @@ class ChainPast:
         return joined(joined.from_iterable(map(self._of, reversed(slots))), older)
 
     def entry(self, signature: str) -> tuple[ChainBlock, Json] | None:
-        """Return a transaction's block, and its entry in getBlock; None if it is not stored."""
+        """Return the block of the transaction *signature*, and the transaction as in getBlock.
+
+        Return None if the chain no longer stores the transaction.
+        """
         if signature not in self._slots:
             # Reads blocks until one has *signature*: `_of` stores the slot of each signature.
             all(each.signature != signature for each in self.newest_first())

@@ -36,5 +36,5 @@ class View:
         return self._vm.account(address, self.commitment)
 
     def answer(self, value: object) -> Json:
-        """Return *value* with the slot of this view in its `context`."""
+        """Return *value* as an RPC result with a `context`, which has the slot of this view."""
         return {"context": {"apiVersion": API_VERSION, "slot": self.block.slot}, "value": value}

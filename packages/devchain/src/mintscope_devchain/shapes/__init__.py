@@ -1,1 +1,1 @@
-"""The instructions of each program, in the formats of mainnet."""
+"""Instructions of the programs that the simulated market uses, in the formats of mainnet."""

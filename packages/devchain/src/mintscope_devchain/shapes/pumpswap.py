@@ -33,7 +33,7 @@ def swap(fill: Fill) -> Invocation:
 
 
 def taken(fill: Fill) -> int:
-    """Return the fee of the protocol, in raw units of the quote; the creator takes the same fee."""
+    """Return the protocol's fee for *fill*, in raw quote units; the creator's fee is the same."""
     return -(-_quote(fill) * OTHER_FEE_BPS // BASIS_POINTS)
 
 
@@ -174,6 +174,9 @@ def _telling(
     inner: tuple[Invocation, ...],
     reported: bytes,
 ) -> Invocation:
-    """Return the instruction *name*; it publishes *reported* in an inner call and in the log."""
+    """Return PumpSwap's instruction *name*, which publishes the event *reported*.
+
+    The event is in an inner call and in the log.
+    """
     inner = (*inner, emit(PUMP_SWAP, PUMP_SWAP_EVENTS, reported))
     return anchor(PUMP_SWAP, name, accounts, data)._replace(inner=inner, log=(logged(reported),))

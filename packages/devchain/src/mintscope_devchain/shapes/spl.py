@@ -70,7 +70,7 @@ def ensure_account(account: str, owner: str, token: Token) -> Invocation:
 
 
 def wrap(account: str, owner: str, lamports: int) -> tuple[Invocation, ...]:
-    """Return the calls that create *account*, a temporary account of wrapped SOL."""
+    """Return the calls that create *account*, which holds *lamports* of *owner* as wrapped SOL."""
     seed = address("seed", account)[:32].encode()
     named = u32(3) + raw(owner) + u64(len(seed)) + seed
     create = named + u64(TOKEN_ACCOUNT_RENT + lamports, 165) + raw(SPL)

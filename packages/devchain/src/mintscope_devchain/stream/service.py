@@ -127,7 +127,7 @@ class GeyserServer:
         return self._blockstore.reached("confirmed")
 
     async def _begin(self, request: Request, context: Context) -> Slot:
-        """Return the slot after which the subscription begins, or end the call with an error."""
+        """Return the slot after which a gRPC subscription begins; abort an impossible one."""
         if self._faults.streaming("internal"):
             await _abort(context, grpc.StatusCode.INTERNAL, "the plugin has not started")
         named = max((len(each.account_include) for each in request.blocks.values()), default=0)
@@ -192,7 +192,7 @@ class GeyserServer:
     def _dying(
         self, block: ChainBlock, request: Request, slot: Slot, bank: int
     ) -> Iterator[Update]:
-        """Yield the messages of a bank of *slot* that dies, and at last its status "dead".
+        """Yield the messages of a bank of *slot* that dies, the last of which says so.
 
         Its blockhash differs from that of *block*.  The bank is never sent as a complete block,
         because servers do this only with confirmed banks.
@@ -270,7 +270,7 @@ def interleaved(one: Iterable[Update], other: Iterable[Update]) -> Iterator[Upda
 
 
 def unname(message: Update) -> None:
-    """Remove the bank id from *message*."""
+    """Remove the id of the bank from *message*, a message of a gRPC stream."""
     kind = message.WhichOneof("update_oneof")
     if kind in {"transaction", "block_meta", "slot"}:
         getattr(message, kind).ClearField("bank_id")

@@ -155,7 +155,7 @@ class Bank:
                 self.put(address, account)
 
     def _open(self, transaction: VersionedTransaction) -> Execution:
-        """Return the state before *transaction* runs, with an error if it cannot run."""
+        """Return the accounts before *transaction*, its fee, and an error if it cannot run."""
         message = transaction.message
         keys = resolve(message, self.account)
         before = {address: self.account(address) for address in keys.writable}

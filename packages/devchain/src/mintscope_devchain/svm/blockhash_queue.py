@@ -37,7 +37,7 @@ class BlockhashQueue:
             self.close(old)
 
     def close(self, blockhash: Hash) -> None:
-        """Refuse *blockhash* from now on: its block was replaced or is too old."""
+        """From now on, refuse *blockhash* in transactions: its block was undone or is too old."""
         del self._heights[blockhash], self._processed[blockhash]
 
     def last_valid_height(self, blockhash: Hash) -> int | None:

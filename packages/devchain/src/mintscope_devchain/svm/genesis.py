@@ -48,7 +48,7 @@ class Genesis:
         self.treasury_tokens = self.tokens_of(self.treasury.pubkey())
 
     def key(self, role: str) -> Keypair:
-        """Return the keypair of *role*, which can be any text, such as "buyer"."""
+        """Return the keypair that the seed gives to *role*: any text, such as "buyer"."""
         return Keypair.from_seed(self._digest(role))
 
     def blockhash(self, number: int) -> Hash:

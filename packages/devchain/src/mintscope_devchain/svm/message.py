@@ -21,9 +21,10 @@ SET_UNIT_PRICE: Final = 3
 
 
 class Keys(NamedTuple):
-    """The account keys of a transaction.
+    """The keys of all accounts that a transaction names.
 
-    writable   the keys of accounts that it may write, the fee payer first
+    static, loaded_...   the keys in the message, and those from lookup tables
+    writable             the keys of accounts that it may write, the fee payer first
     """
 
     static: Sequence[Pubkey]

@@ -27,7 +27,7 @@ def read_holding(account: Account | None) -> TokenAccount | None:
 
 
 def read_mint(account: Account | None) -> Mint | None:
-    """Return *account* as a mint; None if it is not an initialized mint."""
+    """Return the mint stored in *account*; None if the account is not an initialized mint."""
     data = _data(account, MINT_BYTES, MINT_MARK)
     # Byte 45 is 1 if the mint is initialized.
     if data is None or data[45] == 0:

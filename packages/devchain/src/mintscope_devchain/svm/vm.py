@@ -196,7 +196,10 @@ class Vm:
         return "confirmed" if slot <= self._reached("confirmed") else "processed"
 
     def account(self, address: Pubkey, commitment: CommitmentLevel) -> Account | None:
-        """Return the account at *address* as of *commitment*; else the market's; else None."""
+        """Return the account at *address* as it is at *commitment*.
+
+        If no transaction here has created it, return the market's account; None if there is none.
+        """
         account = self.bank.account(address)
         for landed in self._since(self.block(commitment).slot):
             # Newest first: the account as it was before the oldest of these transactions remains.
@@ -246,7 +249,7 @@ class Vm:
         return takewhile(lambda landed: landed.block.slot > slot, self.history())
 
     def _aged(self, commitment: CommitmentLevel) -> int:
-        """Return the newest slot that is old enough for *commitment*, or the oldest known slot."""
+        """Return the newest slot that is old enough for *commitment*, or else the oldest one."""
         age_ms = {"processed": 0, "confirmed": self.pace.confirm, "finalized": self.pace.finalize}
         before = self._blocks[-1].at_ms - age_ms[commitment]
         aged = (block.slot for block in reversed(self._blocks) if block.at_ms <= before)
@@ -261,6 +264,6 @@ class _Pending(NamedTuple):
 
 
 def _trim(kept: dict[K, V]) -> None:
-    """Drop the oldest entries of *kept* beyond LANDED_KEPT."""
+    """Delete the oldest entries of *kept*, except the newest LANDED_KEPT."""
     for _ in range(len(kept) - LANDED_KEPT):
         del kept[next(iter(kept))]
