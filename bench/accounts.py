@@ -188,6 +188,8 @@ def _time(connection: socket.socket, request: bytes) -> float:
 def same_probability(ones: Sequence[float], others: Sequence[float]) -> float:
     """Return the probability that two samples of one distribution differ as much as the given ones.
 
+    This is the test of Kolmogorov and Smirnov.
+
     Source  Press et al., Numerical Recipes, 3rd ed., 14.3.3
     """
     one, other = np.sort(ones), np.sort(others)

@@ -53,7 +53,7 @@ def past_of(timeframe: Timeframe) -> PastCandles:
 
 
 def by_row(past: PastCandles) -> Callable[[], None]:
-    """Return a function that only computes the return of each close, in a loop."""
+    """Return a function that computes only the returns after each close, row by row: the floor."""
     closes = [each.close for each in past.series.candles]
 
     def run() -> None:

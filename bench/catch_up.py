@@ -68,7 +68,7 @@ class Waiting:
 
 
 async def blocks_per_s(entries: list[msgspec.Raw], *, beside: bool) -> float:
-    """Return the blocks ingested per second.
+    """Let ingest store blocks of *entries*; return the number of blocks per second.
 
     beside    whether a second process decodes
     """

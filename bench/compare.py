@@ -33,7 +33,7 @@ Measured = dict[tuple[str, str], list[float]]
 
 @dataclass(frozen=True)
 class Build:
-    """A revision checked out in *folder*, run by *python*."""
+    """A revision of this repository in *folder*, whose benchmarks *python* runs."""
 
     folder: Path
     python: Path
@@ -118,7 +118,7 @@ def _tell(
 
 @contextmanager
 def revision_at(revision: str) -> Iterator[Build]:
-    """Check out *revision* in a temporary folder; remove the folder and its worktree at the end."""
+    """Check out *revision* in a temporary folder until the block ends; yield its build."""
     with TemporaryDirectory() as name:
         folder = Path(name) / "revision"
         _git("worktree", "add", "--quiet", "--detach", str(folder), revision)

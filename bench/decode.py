@@ -1,4 +1,4 @@
-"""Decoding of transactions to swaps, on one core, compared with solana-dex-parser.
+"""Measures the decoding of transactions to swaps, on one core, beside solana-dex-parser.
 
 All decoders read the same JSON.  The floor is the work that every decoder of this JSON must do:
 parse the fields of each transaction from which a swap is decoded; in a block, also find the
@@ -61,7 +61,7 @@ def peer_s(entries: Sequence[bytes]) -> float:
 
 
 def swaps_of_block(block: bytes) -> list[Swap]:
-    """Return the swaps of a getBlock result, from its bytes."""
+    """Decode *block*, the bytes of a getBlock result, and return its swaps."""
     return decode_block(JsonTransactions(BLOCK.decode(block).transactions)).swaps
 
 

@@ -1,4 +1,4 @@
-"""The engine compared with TA-Lib and talipp: applying swaps, snapshots, JSON and memory.
+"""Compares mintscope's engine with TA-Lib and talipp: swaps, snapshots, JSON and memory.
 
 TA-Lib computes indicators on each read, here from the last 500 closes.  talipp keeps state like
 mintscope, but has no pressure windows and no Fibonacci levels.  The floor of a report is its JSON

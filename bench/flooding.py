@@ -1,4 +1,4 @@
-"""Malicious clients: `python -m bench.flooding FLOOD PORT SECONDS`.
+"""Floods a server as malicious clients do: `python -m bench.flooding FLOOD PORT SECONDS`.
 
 Each flood has a number of workers, which continue until the time is over.  At the end, the process
 prints one JSON line: the number of connections, and the number of answers by status.
@@ -33,7 +33,7 @@ class Target(NamedTuple):
     seen: Counter[str]
 
     async def connect(self) -> Streams:
-        """Open a connection, and count it."""
+        """Connect to the flooded server from the worker's address, and count the connection."""
         self.seen["connections"] += 1
         return await asyncio.open_connection(HOST, self.port, local_addr=(self.source, 0))
 
@@ -54,7 +54,7 @@ def post(path: str, body: bytes, *headers: str) -> bytes:
 
 
 def asks(make: Callable[[Target], bytes]) -> Worker:
-    """Return a worker that sends the requests of *make*, one after the other, on one connection."""
+    """Return a worker that sends what *make* returns, again and again, on one connection."""
 
     async def work(target: Target) -> None:
         reader, writer = await target.connect()
@@ -99,7 +99,7 @@ def sends(data: bytes, *, hold_s: float = 0.0) -> Worker:
 
 
 async def read_nothing(target: Target) -> None:
-    """Send requests in bursts and read no response."""
+    """Send requests in bursts on one connection, and read no response."""
     with socket.socket() as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
         client.settimeout(0)

@@ -1,4 +1,4 @@
-"""Answers to a paying client during each flood, and the memory that the server has after it.
+"""Measures the answers to a paying client during each flood, and the server's memory after it.
 
 `python -m bench.floods [SECONDS] [FLOOD ...]`; 60 s each by default.  The server and the flooding
 clients are separate processes; the clients have a lower priority, so the figures show the server.

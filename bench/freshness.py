@@ -94,7 +94,7 @@ def fetched_ms(port: int, slots: Sequence[int]) -> list[float]:
 
 
 def late_ms(confirmed: Mapping[int, float], seen: list[Seen]) -> list[float]:
-    """Return the delays from the confirmation of each block to an answer with it: sorted, in ms."""
+    """Return the ms from the confirmation of each block to the first answer with it, sorted."""
     late, answers = [], iter(seen)
     answer = next(answers)
     for slot, at_s in sorted(confirmed.items()):
@@ -107,7 +107,7 @@ def late_ms(confirmed: Mapping[int, float], seen: list[Seen]) -> list[float]:
 
 
 def ask_on_and_on(port: int, token: str) -> list[Seen]:
-    """Send requests until BLOCKS blocks have arrived; return the first answer with each block."""
+    """Request reports until they have included BLOCKS new blocks; return the first with each."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=READY_S_MAX)
     give_up_s = time.monotonic() + READY_S_MAX
     count_from_s = float("inf")

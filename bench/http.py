@@ -1,4 +1,4 @@
-"""GET /v1/token with a durable debit, compared with bare servers and a usual implementation.
+"""Measures GET /v1/token with a durable debit, beside bare servers and a usual implementation.
 
 Each server has one worker and 64 keep-alive connections.  The limit is 30 requests a minute for
 each credit token, so the load uses many credit tokens, each of which was used once before the
@@ -176,7 +176,10 @@ def _request(token: str) -> bytes:
 
 
 def record_answer(folder: Path, port: int, request: bytes) -> bytes:
-    """Send *request* to mintscope, store the response in *folder* for `bare`; return its body."""
+    """Send *request* to mintscope, store its response in *folder* for a bare server to repeat.
+
+    Return the body.
+    """
     with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
         connection.sendall(request.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
         answer = b"".join(iter(lambda: connection.recv(65_536), b""))

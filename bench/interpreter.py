@@ -48,7 +48,10 @@ def candidates() -> Iterator[str]:
 
 
 def ask(path: str) -> str:
-    """Return the kind of build of the interpreter at *path*, such as JIT; "" if it does not run."""
+    """Return the build of the interpreter at *path*, "optimised" or "plain".
+
+    Return "" if it does not run, or cannot run mintscope.
+    """
     try:
         reported = subprocess.run(
             [path, "-I", __file__, "--kind"],
@@ -63,7 +66,10 @@ def ask(path: str) -> str:
 
 
 def best() -> tuple[str, str]:
-    """Return the first optimised interpreter, or else the first usable one, and its kind."""
+    """Return the path and the build of the first optimised interpreter on PATH.
+
+    Without one, return those of the first that runs mintscope; if none does, "python3".
+    """
     plain = ""
     for path in candidates():
         found = ask(path)

@@ -1,7 +1,7 @@
-"""Rate limits with an exact moving window, in memory and in PostgreSQL, for 64 clients.
+"""Measures rate limits with an exact moving window, in memory and in PostgreSQL, for 64 clients.
 
 mintscope calls the store once for all requests of an iteration of the event loop.  The peer calls
-the store once for each request, over 64 connections.  The server comes from a wheel, and runs on
+the store once for each request, over 64 connections.  PostgreSQL comes from a wheel, and runs on
 this machine.
 """
 
@@ -109,7 +109,7 @@ async def _one_by_one(dsn: str) -> AsyncGenerator[Take, None]:
 
 
 async def _round(take: Take) -> tuple[float, float]:
-    """Return the number of checks of limits per second, and the processor time of one, in us."""
+    """Return rate-limit checks per second, and the processor time of a check in microseconds."""
     cpu_s, began_s = time.process_time(), time.perf_counter()
     until_s = began_s + ROUND_S
 

@@ -1,4 +1,4 @@
-"""The list of 100,000 tokens: the time to load it, the time of a page, stalls of the event loop.
+"""Measures the list of 100,000 tokens: the time to load it, the time of a page, and stalls.
 
 The data is read from memory, so this measures only the work of the api process: loading all mints,
 sorting them, following slots with 500 trades, and making pages, all in threads as in an api. A task
@@ -58,7 +58,7 @@ PEER: Final = "SQLite in memory, an index each"
 
 
 class ManyMints:
-    """A `market.screening.store.ListReader` in memory, with mints in equal states.
+    """The stored list of tokens, in memory: MINTS mints, all with the same state.
 
     It computes results in threads, like a database.
     """

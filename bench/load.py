@@ -1,4 +1,4 @@
-"""A load generator: keep-alive connections in a closed loop, with prepared requests.
+"""Generates load: keep-alive connections that repeat prepared requests without pauses.
 
 It runs as a separate process, so that it takes no time from the core of the server: `python -m
 bench.load PORT SECONDS CONNECTIONS < requests`, one base64 request a line. It prints one JSON line:

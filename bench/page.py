@@ -30,7 +30,7 @@ GOAL: Final = "<= 5 %"
 
 
 async def run() -> list[Figure]:
-    """Return the load of the main thread without trades, and with trades."""
+    """Measure the load of a browser's main thread by a token page, without and with trades."""
     sys.path.insert(0, str(ROOT / "tests"))
     website: Any = import_module("support.scenes.website")
     browsing: Any = import_module("support.scenes.people.browsing")

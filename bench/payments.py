@@ -1,4 +1,4 @@
-"""A paid request, compared with the facilitator of the x402 package, on the same chain.
+"""Compares paid requests with the facilitator of the x402 package, on the same chain.
 
 A request to the node and its answer take 40 ms; a payment is confirmed after about 800 ms.  The
 chain, mintscope and the peer are separate processes; payments are signed before the measurement.

@@ -1,4 +1,4 @@
-"""Several api processes on PostgreSQL: their rate of answers, and the delay of new blocks.
+"""Measures several api processes on PostgreSQL: requests a second, and delays of new blocks.
 
 They run under `mintscope serve --workers` with shared limits, and are compared with one process on
 SQLite.  The load generator, the database server and all processes share this machine.

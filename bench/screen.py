@@ -1,4 +1,4 @@
-"""Conditions over 100,000 tokens: the time of a page, stalls of the loop, and memory.
+"""Measures conditions over 100,000 tokens: the time of a page, stalls of the loop, and memory.
 
 A page costs as much as a request without its charge: parsing the condition, finding the rows, and
 encoding 100 of them as JSON, in a thread as in the api process.  `bench.lists.Watch` measures
@@ -95,7 +95,7 @@ class ManyHistories(ManyMints):
 
 
 def conditions(listed: ListedTokens) -> list[Asked]:
-    """Return CONDITIONS random conditions, compared with quantiles so that each finds some rows."""
+    """Return CONDITIONS random conditions on the numbers of tokens, each true for some tokens."""
     random = Random(11)
     marks = {name: _quantiles(listed, name) for name in NUMBERS}
     found = []
@@ -219,7 +219,7 @@ def _page(listed: ListedTokens, asked: Asked) -> int:
 
 
 def _timed(work: Any) -> tuple[float, Any]:
-    """Return the processor time of *work* in ms, of all threads, and the result of *work*."""
+    """Call *work*; return its processor time in ms, of all threads, and its result."""
     began_s = time.process_time()
     found = work()
     return (time.process_time() - began_s) * 1_000, found

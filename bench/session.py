@@ -1,4 +1,4 @@
-"""A prototype of sessions, compared with payments and credits: network fees for each call.
+"""Measures a prototype of paid sessions: the network fees of a call, beside other payments.
 
 `python -m bench.session`; it is not part of `make bench`, and the service has no sessions: decision
 91 has the reasons.  It is the `pull` mode of a session of MPP.  The buyer approves the key of the

@@ -1,4 +1,4 @@
-"""Alert rules: the cost of one rule at a slot, and stalls of the loop while many are evaluated.
+"""Measures alert rules: the cost of one at a slot, and stalls while many are evaluated.
 
 The peer is the same comparison in plain Python over the same reports and rules in memory: it stores
 no state, sends no firing, and does not yield to other tasks.  For stalls, the rules and their state

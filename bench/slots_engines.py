@@ -179,7 +179,7 @@ def _slot(number: int, time_s: int, swaps: Sequence[PricedSwap]) -> list[Change]
 
 
 async def _load(market: Market, mints: Sequence[Mint]) -> list[float]:
-    """Load *mints* from the tables in turn, LOADS times; return the seconds of each time."""
+    """Load *mints* from the tables in turn, LOADS times; return the seconds of each load."""
     took_s = []
     for n in range(LOADS):
         began_s = time.perf_counter()

@@ -1,4 +1,4 @@
-"""The processor time of a command from start to result, compared with its floor.
+"""Measures the processor time of commands from start to result, and the least possible time.
 
 The floor of the list of commands is the import of typer and of the part of rich that lays out a
 help page.  The floor of the parent process of `serve` is the import of the packages that read a

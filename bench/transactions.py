@@ -50,7 +50,10 @@ def samples() -> list[Sample]:
 
 
 def recorded() -> Sample | None:
-    """Return the sample of mainnet; None if the recorded data is not next to the clone."""
+    """Return a sample of recorded transactions of mainnet; None if they are not available.
+
+    They are in a folder next to that of the clone.
+    """
     folder = SHARED_DATA / "transactions"
     if not folder.is_dir():
         return None

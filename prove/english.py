@@ -120,9 +120,9 @@ def prose(text: str, suffix: str) -> Iterator[tuple[int, str]]:
 
 
 def _of_python(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the text of Python code that English rules apply to, with its line number.
+    """Yield each passage of prose in Python code, with its line number.
 
-    It consists of the comments, and of the strings of at least WORDS_MIN words, except SQL.
+    The passages are the comments, and the strings of at least WORDS_MIN words except SQL.
     """
     for node in ast.walk(ast.parse(text)):
         if not isinstance(node, ast.Constant) or not isinstance(node.value, str):

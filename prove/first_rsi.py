@@ -78,7 +78,10 @@ class Walk:
         return self.blocks[language].replace(TOKEN, self.credit_token)
 
     def run(self, script: str) -> str:
-        """Run *script* with `sh` in the folder; return its stdout.  Raises NoRsi if it fails."""
+        """Run *script* with `sh` in the method's folder; return its stdout.
+
+        Raises NoRsi if it fails.
+        """
         environment = {
             "HOME": str(self.folder),
             "PATH": f"{self.folder / 'venv' / 'bin'}:{TOOLS}:{os.defpath}:/usr/local/bin",
@@ -160,7 +163,7 @@ def rsi_in(printed: str) -> float:
 
 
 def sections(page: str) -> dict[str, dict[str, str]]:
-    """Return by heading, and then by language, the first code block of a section of *page*."""
+    """Return the first code block in each language of each section of *page*, by heading."""
     found: dict[str, dict[str, str]] = {}
     for part in re.split(r"^#{2,3} ", page, flags=re.MULTILINE)[1:]:
         heading, _, body = part.partition("\n")

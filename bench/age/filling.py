@@ -69,7 +69,7 @@ def address(number: int) -> str:
 
 
 def parts(count: int, size: int = A_PART) -> Iterator[tuple[int, int]]:
-    """Yield (begin, end) of parts of *size* numbers from 0 to *count*; *end* is excluded."""
+    """Split the numbers below *count* into parts of *size*; yield (begin, end), *end* excluded."""
     for begin in range(0, count, size):
         yield begin, min(begin + size, count)
 

@@ -83,7 +83,7 @@ class Place(Protocol):
         """Return the ids of the database server's processes, the main process first."""
 
     def server_cpu_s(self) -> float:
-        """Return the processor time of the database server until now; 0 without a server."""
+        """Return the processor seconds of the database server until now; 0 without a server."""
 
 
 def flat_mints(age: Age, begin: int, end: int) -> Iterator[tuple[int, str, int | None, int]]:
@@ -129,7 +129,7 @@ class SqlitePlace:
         return []
 
     def server_cpu_s(self) -> float:
-        """Return 0, because there is no server."""
+        """Return 0, because SQLite has no server."""
         return 0.0
 
     @contextmanager
@@ -247,7 +247,7 @@ class PostgresPlace:
         return list(self._server.pids())
 
     def server_cpu_s(self) -> float:
-        """Return the processor time of all processes of the server, including ended ones."""
+        """Return the processor seconds of all processes of the server, including ended ones."""
         total = 0.0
         for pid in self.server_pids():
             try:

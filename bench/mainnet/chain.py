@@ -1,4 +1,4 @@
-"""A chain with one block every slot, of the size and mix of mainnet, without votes.
+"""A simulated chain with one block every slot, of the size and mix of mainnet, without votes.
 
 The transactions of a calm and of a busy block are created once; each block contains them with other
 hashes and its slot.  About every ninth block also has a trade of a new mint.  Blocks are busy in a
@@ -74,7 +74,7 @@ class Chain:
         return ((slot - FIRST) * self.slot_s) % BURST_EVERY_S < BURST_S
 
     def transactions(self, slot: Slot) -> Sequence[Entry]:
-        """Return the transactions of *slot*, without the one that `newcomer` adds."""
+        """Return the transactions that *slot* has, except the trade of a new mint."""
         return self.busy if self.is_busy(slot) else self.calm
 
     def head(self) -> Slot:
@@ -141,7 +141,7 @@ def _swaps(entries: Iterable[str]) -> list[Swap]:
 
 
 def _without_votes(block: bytes) -> list[Entry]:
-    """Return the transactions of *block* except votes, which Alpenglow does not have."""
+    """Return the transactions of *block*, a getBlock result, without votes: Alpenglow has none."""
     return [
         entry
         for entry in json.loads(block)["transactions"]

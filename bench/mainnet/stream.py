@@ -37,7 +37,7 @@ class Stream:
     async def subscribe(self, requests: AsyncIterator[Request], _: Context) -> AsyncIterator[bytes]:
         """Yield the blocks and statuses of all slots from the requested one, or the newest, on.
 
-        Each message is sent half of the delay of this node after its time.
+        Each is sent half of the node's network delay after it is due.
         """
         request = await anext(requests)
         (name,) = request.blocks
@@ -110,7 +110,7 @@ def _varint(value: int) -> bytes:
 
 
 def _infos(transactions: Sequence[Entry]) -> list[geyser_pb2.SubscribeUpdateTransactionInfo]:
-    """Return the messages for those of *transactions* that name an account ingest subscribes to."""
+    """Return the stream's messages for those of *transactions* that name a token program."""
     touching = (entry for entry in transactions if _touches(entry))
     return [_info(entry, at) for at, entry in enumerate(touching)]
 

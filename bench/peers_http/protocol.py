@@ -1,4 +1,4 @@
-"""The least work in Python: a server that sends one response after the head of each request.
+"""A server that does the least work in Python: it answers after the head of each request.
 
 `python -m bench.peers_http.protocol PORT FOLDER`, where FOLDER has `headers` and `body`. It has no
 parser, no limits and no date, so only the event loop and the kernel remain.

@@ -53,7 +53,7 @@ def header(text: bytes) -> None:
 
 
 def transaction(payment: bytes) -> None:
-    """Verify a transaction; only the valid transactions of this module may be accepted."""
+    """Verify *payment*, the bytes of a transaction; only a valid one may be accepted."""
     envelope = open_envelope(payment)
     if not isinstance(envelope, Refused):
         passed = not isinstance(verify(envelope, ASKED), Refused)

@@ -1,7 +1,7 @@
-"""Runs each client in a separate folder, prints a table, and returns 1 if a client failed.
+"""Runs the program of each client in a separate folder; returns 1 if a client failed.
 
-The packages of a client come from its registry, so this needs a network, and `make test` does not
-run it.
+It prints a table.  The packages of a client come from its registry, so this needs a network, and
+`make test` does not run it.
 """
 
 import json
@@ -32,7 +32,7 @@ NO_PYTHON: Final = "not run: this machine has no such Python"
 
 
 def main() -> int:
-    """Run all clients, or those that the command line names; return 1 if one of them failed."""
+    """Run the programs of all clients, or of those in the command line; return 1 if one failed."""
     chosen = [each for each in CLIENTS if not sys.argv[1:] or each.name in sys.argv[1:]]
     failed = 0
     os.environ["MINTSCOPE_PAYMENTS__ALSO_USDC"] = "true"  # noqa: TID251 - as the demo has it

@@ -1,4 +1,4 @@
-"""The mutants of a module by mutmut, with names that edits elsewhere do not change.
+"""Reads the mutants that mutmut made of a module, under names that other edits do not change.
 
 mutmut numbers the mutants of a function, and an edit changes the numbers.  A name here has the
 function, and its smallest expression or statement that is changed, before and after.

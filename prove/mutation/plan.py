@@ -70,5 +70,8 @@ TESTS: Final[dict[str, tuple[str, ...]]] = {
 
 
 def tests_of(module: str) -> tuple[str, ...]:
-    """Return the paths of the tests that a mutation of *module*, below src/mintscope, must fail."""
+    """Return the paths of the tests that are run against mutants of *module*.
+
+    module   its path below src/mintscope
+    """
     return next(tests for start, tests in TESTS.items() if module.startswith(start))

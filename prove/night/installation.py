@@ -156,7 +156,7 @@ class Installation:
 def installation(kind: str) -> Iterator[Installation]:
     """Run a whole service with Prometheus until the block ends.  Raises NotReady.
 
-    kind   the kind of service, such as one that reads a gRPC stream
+    kind   "sqlite", "postgres", "stream" (SQLite, and blocks by gRPC) or "quiet" (SQLite)
     """
     with ExitStack() as stack:
         made = tempfile.TemporaryDirectory(prefix=f"night-{kind}-", ignore_cleanup_errors=True)

@@ -163,7 +163,7 @@ def skips_some(call: Call, ask: Ask) -> Reply:
 
 
 def truncates_one() -> Fault:
-    """Return the fault of a node that always returns one block cut in half."""
+    """Return the fault of a node that returns half of a block, the same one each time."""
     broken: list[int] = []
 
     def fault(call: Call, ask: Ask) -> Reply:
@@ -180,7 +180,7 @@ def truncates_one() -> Fault:
 
 
 def without_time(call: Call, ask: Ask) -> Reply:
-    """Return blocks without their time."""
+    """Answer each getBlock without the time of the block."""
     answer = ask(call)
     if call["method"] == "getBlock" and answer.get("result"):
         answer["result"]["blockTime"] = None

@@ -47,7 +47,7 @@ class Row:
 
 
 def of_node(make: Callable[[], faults.Fault]) -> Breaking:
-    """Return a function that gives the node the fault of *make* while its context manager runs."""
+    """Return a fault of the service whose node has the fault that *make* returns."""
 
     @contextmanager
     def broken(installation: Installation) -> Iterator[None]:

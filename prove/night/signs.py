@@ -162,7 +162,7 @@ class Observer:
 
 
 def vars_of(naming: Naming) -> list[tuple[str, str | None]]:
-    """Return ("log", *naming.log*), and the same for alerts, status and doctor."""
+    """Return (place, expected sign) for log, alerts, status and doctor; None: no sign there."""
     places = ("log", "alerts", "status", "doctor")
     return [(place, getattr(naming, place)) for place in places]
 

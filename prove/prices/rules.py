@@ -22,7 +22,7 @@ class Rule(Protocol):
 
 
 class FirstVolume:
-    """The rule of decision 18: only the pool with the most volume in ten minutes sets the price.
+    """The rule of decision 18: the pool with the most volume in ten minutes decides the price.
 
     It is implemented from the text of the decision, because its first code was removed.
     """

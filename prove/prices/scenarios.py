@@ -99,9 +99,9 @@ def is_deep(one: Trade) -> bool:
 
 
 def launches() -> Iterator[tuple[str, Scenario]]:
-    """Yield the mint and trades of each recorded launch, after generated trades.
+    """Yield (mint, trades) for each recorded launch of a token, after some generated trades.
 
-    It is yielded once for each duration of these generated trades in CURVES_S.
+    Each launch is yielded once for each of CURVES_S, the durations of generated trades.
     """
     for launch in read_launches():
         for curve_s in CURVES_S:

@@ -1,4 +1,4 @@
-"""Recipes for trades of a chain: order, forks, malformed transactions and outliers."""
+"""Claims of `make prove` about trades on chain: order, forks, malformed data and outliers."""
 
 from typing import Final
 

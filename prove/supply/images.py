@@ -26,7 +26,7 @@ class Image(NamedTuple):
 
 
 def images(folder: Path = FOLDER) -> Sequence[Image]:
-    """Return all images that files in *folder* name, except OURS, sorted by name.
+    """Return all container images that files in *folder* name, sorted by name, except OURS.
 
     Raises ValueError for an image without a tag, or with an invalid digest.
     """

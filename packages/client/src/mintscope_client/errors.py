@@ -33,7 +33,7 @@ else:
 
 
 class ErrorCode(StrEnum):
-    """The codes of refusals; an older or newer service may have other codes."""
+    """The error codes of the service; an older or newer service may have other codes."""
 
     INVALID_TOKEN_ADDRESS = "INVALID_TOKEN_ADDRESS"
     TOKEN_NOT_FOUND = "TOKEN_NOT_FOUND"
@@ -79,7 +79,7 @@ UNKNOWN: Final = "UNKNOWN"  # the code of a refusal without a readable code
 
 
 class ClientError(Exception):
-    """The base of all exceptions of this module."""
+    """The base class of all errors that a client's calls raise."""
 
 
 class RefusedError(ClientError):
@@ -192,7 +192,7 @@ class PaymentUsedError(ConflictError, code=ErrorCode.PAYMENT_ALREADY_USED):
 
 
 class TooManyRequestsError(RefusedError, code=ErrorCode.RATE_LIMITED):
-    """The rate limit is reached; wait `retry_after_s`."""
+    """A rate limit is reached: wait for *retry_after_s* seconds."""
 
 
 class NotNowError(RefusedError):

@@ -122,7 +122,10 @@ class Journal:
         return None
 
     def add(self, sent: Sent) -> None:
-        """Store *sent*, on disk if there is a folder; raise JournalUnusable if that fails."""
+        """Add the payment *sent*, and write its file if the journal has a folder.
+
+        Raises JournalUnusable if the file cannot be written.
+        """
         assert sent.key not in self._sent
         if self._folder is not None:
             path = self._path(sent.key)

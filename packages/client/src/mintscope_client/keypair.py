@@ -1,4 +1,4 @@
-"""Solana keypairs as `solana-keygen` and wallets write them."""
+"""Reads Solana keypairs as `solana-keygen` and wallets write them."""
 
 from pathlib import Path
 from typing import Final
@@ -15,7 +15,10 @@ class UnusableKeypair(ValueError):
 
 
 def parse_keypair(text: str) -> Keypair:
-    """Return the keypair in *text*.  Raises UnusableKeypair."""
+    """Return the Solana keypair in *text*: base58, or a JSON list of 64 bytes.
+
+    Raises UnusableKeypair for any other text.
+    """
     try:
         if text.lstrip().startswith("["):
             return Keypair.from_bytes(bytes(msgspec.json.decode(text, type=list[int])))
@@ -25,7 +28,7 @@ def parse_keypair(text: str) -> Keypair:
 
 
 def read_keypair(path: Path) -> Keypair:
-    """Return the keypair in the file at *path*.  Raises UnusableKeypair."""
+    """Return the Solana keypair in the file at *path*.  Raises UnusableKeypair."""
     where = f"expected a Solana keypair file at {path}"
     try:
         with path.open(encoding="utf-8") as file:

@@ -54,7 +54,7 @@ class Recent:
 
 
 class _AccountTransaction(msgspec.Struct, frozen=True):
-    """A transaction in the history of an account."""
+    """A line of the RPC method getSignaturesForAddress."""
 
     signature: str
     slot: Number

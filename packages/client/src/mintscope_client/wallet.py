@@ -164,7 +164,7 @@ class PayerWallet:
     ) -> str:
         """Return the PAYMENT-SIGNATURE header that pays *offer*; its amount counts as spent.
 
-        memo      the memo of the transaction; None: the result of `memo_of`
+        memo      the memo of the transaction; None: the memo that *offer* demands, or a random one
         Raises    WillNotPay or OverSpendLimit
         """
         signed = self._transaction(offer, memo or memo_of(offer), blockhash)

@@ -1,4 +1,4 @@
-"""Names, numbers and formats of the protocol that a buyer needs.
+"""Names, numbers and formats of the service's protocol that a buying client must know.
 
     svc_credit_ + 64 hex     a credit token
     svc_app_    + 64 hex     an application secret

@@ -59,7 +59,7 @@ def address(*parts: object) -> str:
 
 
 def text(data: bytes) -> str:
-    """Return *data* as base58; the native encoder converts data of at most SHORT_MAX bytes."""
+    """Return *data* in base58."""
     return b58encode(data).decode() if len(data) <= SHORT_MAX else _in_steps(data)
 
 

@@ -1,4 +1,4 @@
-"""The devchain: a seeded market that makes blocks.
+"""A devchain: blocks in memory, in which a simulated market trades.
 
 The history is created at the start and rendered on demand: a block an hour, then every 15, 5 and 1
 minutes up to the present.  With the default of 10 days, m1, m5, m15 and h1 thus have at least 200

@@ -31,7 +31,7 @@ class Pulse:
             self._close()
 
     async def run(self) -> None:
-        """Call `tick` once per slot, until cancelled."""
+        """Add the blocks that are due, once per slot, until cancelled."""
         while True:
             await asyncio.sleep(self._slot_ms / 1_000)
             self.tick()

@@ -119,7 +119,7 @@ class CallSession:
     pacing: Pacing = field(default_factory=Pacing)
 
     def payer_of(self, call: ApiCall[Data]) -> PayingAuth | None:
-        """Return the wallet that pays for *call*; None if a credential pays, or if it is free."""
+        """Return the wallet that pays for *call*; None if a credential pays, or *call* is free."""
         by_wallet = call.is_purchase or (call.is_charged and self.credential is None)
         return self.payer if by_wallet else None
 
@@ -133,7 +133,7 @@ class CallSession:
     def build(
         self, call: ApiCall[Data], key: str, accept: str = "application/json"
     ) -> httpx.Request:
-        """Return the request of *call*.
+        """Return the HTTP request that sends *call*.
 
         key    its Idempotency-Key, which is left out if the call is free and takes no key
         """
@@ -162,7 +162,7 @@ class CallSession:
 def converse(
     session: CallSession, call: ApiCall[Data], *, key: str | None = None
 ) -> Conversation[Answered[Data]]:
-    """Return the answer to *call*.
+    """Yield the steps of *call* until it is answered: requests and waits.  Return the answer.
 
     All requests of a call have the same `Idempotency-Key`, so that nothing is paid twice, and the
     budget counts the call once.  The credits of the call are reserved until it ends.

@@ -1,4 +1,4 @@
-"""The wait before a client's next request: named by the service, or computed by the client."""
+"""Computes the pauses between a client's requests: those that the service names, and its own."""
 
 import re
 from collections.abc import Mapping

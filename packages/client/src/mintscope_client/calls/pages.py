@@ -30,7 +30,7 @@ class PagedLines(Generic[PageData, Line]):
             yield from self._listing.lines(page)
 
     def pages(self, cursor: str | None = None) -> Iterator[PageData]:
-        """Yield the pages from the one at *cursor*, a `next_cursor`; None: from the first page."""
+        """Yield the pages from the one with *cursor* on; None: from the first page on."""
         while True:
             page = self._send(self._listing.call_at(cursor)).data
             yield page
@@ -68,7 +68,7 @@ class AsyncPagedLines(Generic[PageData, Line]):
                 yield line
 
     async def pages(self, cursor: str | None = None) -> AsyncIterator[PageData]:
-        """Yield the pages from the one at *cursor*, a `next_cursor`; None: from the first page."""
+        """Yield the pages from the one with *cursor* on; None: from the first page on."""
         while True:
             page = (await self._send(self._listing.call_at(cursor))).data
             yield page

@@ -1,4 +1,4 @@
-"""Conversion of responses, which may contain any bytes, to data or exceptions."""
+"""Converts responses, which may contain any bytes, to data or exceptions."""
 
 from collections.abc import Hashable
 from functools import cache

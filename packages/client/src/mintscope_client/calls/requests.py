@@ -62,7 +62,10 @@ def segment(text: str) -> str:
 
 
 def query_of(fields: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
-    """Return the *fields* that are not None as query text; `from_` is sent as `from`."""
+    """Return *fields* as query parameters; a field whose value is None is left out.
+
+    `from_` becomes `from`, because that is a keyword of Python.
+    """
     return tuple(
         (name.rstrip("_"), text_of(value)) for name, value in fields.items() if value is not None
     )

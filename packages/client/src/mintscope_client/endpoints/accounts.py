@@ -63,7 +63,7 @@ class ScopesAsked(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class KeyUse(msgspec.Struct, frozen=True, rename="camel"):
-    """An active key, the credits that it has spent in this month, and its cap."""
+    """An active API key, the credits that it has spent this month, and the most it may spend."""
 
     key_id: int
     name: str
@@ -121,7 +121,7 @@ class LinkedWallets(msgspec.Struct, frozen=True):
 
 
 class WalletPayment(msgspec.Struct, frozen=True, rename="camel"):
-    """A payment of a linked wallet; amounts are in atoms of *asset*."""
+    """A payment that a linked wallet made to the service; amounts are in atoms of *asset*."""
 
     signature: str
     wallet: str
@@ -144,7 +144,7 @@ class PaymentsPage(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def me() -> ApiCall[KeyOwner]:
-    """Return the call for the owner and the scopes of the API key."""
+    """Return the call for the owner and the scopes of the client's API key."""
     return call_of("GET", "/v1/me", KeyOwner)
 
 
@@ -209,12 +209,12 @@ def withdraw(credit_count: int | None = None) -> ApiCall[CreditWithdrawal]:
 
 
 def wallets() -> ApiCall[LinkedWallets]:
-    """Return the call for the wallets of the account."""
+    """Return the call for the wallets that are linked to the account."""
     return call_of("GET", "/v1/account/wallets", LinkedWallets)
 
 
 def wallet_challenge(wallet: str) -> ApiCall[WalletChallenge]:
-    """Return the call for the text that *wallet* signs to be linked."""
+    """Return the call for the text that *wallet* signs to be linked to the account."""
     path = "/v1/account/wallets/challenge"
     return call_of("POST", path, WalletChallenge, {"wallet": wallet})
 
@@ -231,7 +231,7 @@ def unlink_wallet(wallet: str) -> ApiCall[LinkedWallets]:
 
 
 def payments() -> PagedCall[PaymentsPage, WalletPayment]:
-    """Return the pages of payments of the linked wallets, newest first."""
+    """Return the pages of the payments that the account's linked wallets made, newest first."""
 
     def call_at(cursor: str | None) -> ApiCall[PaymentsPage]:
         query = page_of(PAYMENTS_MAX, cursor)

@@ -44,7 +44,7 @@ class SignalRule(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class MadeSignal(SignalRule, frozen=True, kw_only=True, rename="camel"):
-    """A signal, and the secret that signs its webhooks, which is shown only once."""
+    """A new alert, and the secret that signs its webhooks, which is shown only once."""
 
     webhook_secret: str
 
@@ -56,7 +56,7 @@ class SignalRules(msgspec.Struct, frozen=True):
 
 
 class WebhookOutcome(msgspec.Struct, frozen=True, rename="camel"):
-    """The outcome of the webhook about a firing."""
+    """The state of the webhook about an alert's firing; times are Unix seconds."""
 
     state: str
     attempts: int
@@ -66,7 +66,7 @@ class WebhookOutcome(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class EmailOutcome(msgspec.Struct, frozen=True, rename="camel"):
-    """The outcome of the e-mail about a firing."""
+    """The state of the e-mail about an alert's firing; times are Unix seconds."""
 
     state: str
     sent_at: int | None
@@ -74,7 +74,7 @@ class EmailOutcome(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class TelegramOutcome(msgspec.Struct, frozen=True, rename="camel"):
-    """The outcome of the Telegram message about a firing."""
+    """The state of the Telegram message about an alert's firing; times are Unix seconds."""
 
     state: str
     sent_at: int | None
@@ -168,7 +168,7 @@ class SignalChanges(SignalSettings, total=False):
 
 
 def signals() -> ApiCall[SignalRules]:
-    """Return the call for the signals of the account."""
+    """Return the call for the alerts of the account, which the API calls signals."""
     return call_of("GET", "/v1/signals", SignalRules)
 
 
@@ -211,7 +211,7 @@ def delete_signal(signal_id: int) -> ApiCall[SignalRules]:
 
 
 def signal_events(signal_id: int) -> PagedCall[SignalEventsPage, SignalEvent]:
-    """Return the pages of the firings of a signal, newest first."""
+    """Return the pages of the firings of an alert, newest first."""
 
     def call_at(cursor: str | None) -> ApiCall[SignalEventsPage]:
         path = f"/v1/signals/{signal_id}/events"
@@ -226,5 +226,5 @@ def renew_signal_secret(signal_id: int) -> ApiCall[MadeSignal]:
 
 
 def test_signal(signal_id: int) -> ApiCall[SignalEvent]:
-    """Return the call that sends a test notification of a signal."""
+    """Return the call that tests an alert: it sends the messages of a firing now."""
     return call_of("POST", f"/v1/signals/{signal_id}/test", SignalEvent)

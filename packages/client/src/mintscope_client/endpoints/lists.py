@@ -140,7 +140,7 @@ class ScreenPage(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class TokenQuery(TypedDict, total=False):
-    """The options of a list of tokens.
+    """The options of a request for the list of tokens.
 
     sort     the sort key, one of those that GET /v1/tokens describes; `volume` (the default) and
              `change` are those of a day

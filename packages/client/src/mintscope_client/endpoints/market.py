@@ -28,7 +28,7 @@ class PoolMove(msgspec.Struct, frozen=True):
 
 
 class PoolSpans(msgspec.Struct, frozen=True, rename="camel"):
-    """The trades of a pool since a start of five minutes: volumes in USD, and the number of swaps.
+    """The trades of a pool in the newest spans of five minutes: volumes in USD, number of swaps.
 
     since   the time from which swaps are counted, Unix seconds; None: the server is older than this
             field
@@ -41,7 +41,7 @@ class PoolSpans(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PoolMigration(msgspec.Struct, frozen=True, rename={"from_": "from"}):
-    """The move of a token from a bonding curve to a pool, with both addresses, in a slot."""
+    """The move of a token from a bonding curve to the pool that replaced it, at *slot*."""
 
     from_: str
     to: str

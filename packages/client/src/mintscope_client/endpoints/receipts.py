@@ -41,7 +41,7 @@ class DidDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def receipt_keys() -> ApiCall[DidDocument]:
-    """Return the call for the keys of receipts; pass its result to `check_receipt`."""
+    """Return the call for the keys that sign receipts; pass its result to `check_receipt`."""
     return ApiCall(
         name="did.json",
         method="GET",

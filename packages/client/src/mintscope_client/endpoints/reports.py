@@ -12,7 +12,7 @@ from mintscope_client.calls.requests import Moment, query_of, segment, text_of
 
 
 class TokenPrice(msgspec.Struct, frozen=True, rename="camel"):
-    """The price of one whole token at its newest accepted swap; fields are None if unknown.
+    """The price of one whole token at its newest swap that set a price; None means unknown.
 
     pool            the pool whose swap set the price
     age_ms          milliseconds from that swap to the newest block in the report
@@ -220,7 +220,10 @@ class PriceOrNot(msgspec.Struct, frozen=True):
 
 
 class PastPrices(msgspec.Struct, frozen=True):
-    """The answer to a request for past prices, in its order; *found* is how many are known."""
+    """The answer to a request for past prices, in the order of the request.
+
+    found   the number of prices that are known
+    """
 
     found: int
     prices: list[PriceOrNot]

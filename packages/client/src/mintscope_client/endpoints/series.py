@@ -91,7 +91,7 @@ class VolumeProfile(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class CandlesPage(msgspec.Struct, frozen=True, rename=PAGE_NAMES):
-    """Candles of a token, oldest first; the next page has the candles before them.
+    """One page of a token's candles, oldest first; the next page has the candles before them.
 
     in_      the unit of the prices: "usd", "sol" or "marketcap"
     supply   the supply by which prices were multiplied; None unless in_ is "marketcap"
@@ -141,7 +141,7 @@ class IndicatorLine(TimeframeReport, frozen=True, rename="camel", kw_only=True):
     """The indicators at the end of the candle that begins at *t*, Unix seconds.
 
     An indicator is None if it was not requested, or if the history is too short. Prices are in the
-    currency of the page, USD or SOL.
+    unit of the page: USD, SOL or market cap.
 
     is_open    whether the candle has not ended yet; its values can still change
     values     indicators that have parameters, such as `sma(20)`, by their names in the request
@@ -229,7 +229,7 @@ class SwapRecord(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class SwapsPage(msgspec.Struct, frozen=True, rename="camel"):
-    """Swaps of a token, newest first; the next page has the swaps before them."""
+    """One page of a token's swaps, newest first; the next page has the swaps before them."""
 
     token: str
     swaps: list[SwapRecord]

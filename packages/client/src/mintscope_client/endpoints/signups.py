@@ -1,4 +1,4 @@
-"""Applications of agents for an API key."""
+"""Requests with which an agent applies for an API key."""
 
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
@@ -34,7 +34,7 @@ class ApplicationStanding(msgspec.Struct, frozen=True):
 
 
 class ExchangedKey(msgspec.Struct, frozen=True, rename="camel"):
-    """The API key of an application; it is shown once."""
+    """The API key of an approved application; it is shown only once."""
 
     api_key: str
     user_id: int
@@ -67,7 +67,7 @@ def confirm_email(email: str, secret: str, code: str) -> ApiCall[ConfirmedEmail]
 
 
 def application_status(email: str, secret: str) -> ApiCall[ApplicationStanding]:
-    """Return the call for the status of an application."""
+    """Return the call for the status of an application for an API key."""
     body = {"email": email, "applicationSecret": secret}
     return bare_call("auth/application-status", ApplicationStanding, body)
 

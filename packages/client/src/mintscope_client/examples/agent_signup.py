@@ -30,7 +30,7 @@ class Agent:
         self.secret = ""
 
     def sign_up(self) -> int:
-        """Apply for access; return the number of the application."""
+        """Apply for an API key; return the number of the application."""
         answer = self.post(
             "/api/public/beta-signup",
             {

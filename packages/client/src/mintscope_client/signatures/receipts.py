@@ -1,4 +1,4 @@
-"""Verification of signed payment receipts: purchase, buyer, time and transaction.
+"""Verifies signed payment receipts: purchase, buyer, time and transaction.
 
 Source    x402 v2, specs/extensions/offer-receipt.md; RFC 7515, RFC 8037; did:web
 """

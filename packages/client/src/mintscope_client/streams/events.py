@@ -1,4 +1,4 @@
-"""Parsing of server-sent events from a stream of bytes.
+"""Parses server-sent events from a stream of bytes.
 
 Source    WHATWG HTML, section 9.2, "Server-sent events"
 """

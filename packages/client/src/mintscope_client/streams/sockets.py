@@ -1,4 +1,4 @@
-"""Streams by WebSocket, with the package websockets."""
+"""Receives streams of reports over WebSocket, with the package websockets."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterator

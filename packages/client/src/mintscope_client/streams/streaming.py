@@ -101,7 +101,7 @@ class LiveCall:
     def request(self) -> httpx.Request:
         """Return the request that opens the stream, or opens it again after a lost connection.
 
-        Raises OverBudgetError.
+        Raises OverBudgetError if the budget cannot pay for the first minute.
         """
         self._release()
         self._reserve()
@@ -117,9 +117,9 @@ class LiveCall:
         return request
 
     def opening(self) -> tuple[str, str]:
-        """Return the URL and the first message of a WebSocket, which replaces `request`.
+        """Return the URL and the first message of a WebSocket, to use instead of `request`.
 
-        Raises OverBudgetError.
+        Raises OverBudgetError if the budget cannot pay for the first minute.
         """
         request = self.request()
         first = {"type": "auth"}
@@ -189,7 +189,7 @@ class LiveCall:
         self.expect_time()
 
     def expect_time(self) -> None:
-        """Raise OverBudgetError if the next minute is near and the budget has no room for it."""
+        """Raise OverBudgetError if the next minute is near, but the budget cannot pay for it."""
         if self._leave_at_s is not None and self._session.clock.monotonic_s() >= self._leave_at_s:
             raise OverBudgetError("expected credits for another minute in the budget; none is left")
 
@@ -265,7 +265,10 @@ class LiveCall:
             raise failure
 
     def _reserve(self, after_s: float = 0.0) -> None:
-        """Reserve the next minute's credits, which may be charged after *after_s* seconds."""
+        """Reserve the credits of the stream's next minute in the budget.
+
+        after_s   the seconds after which the service may charge them
+        """
         self._session.budget.reserve(self._call.credits_max)
         self._reserved = self._call.credits_max
         self._charged_from_s = self._session.clock.monotonic_s() + after_s
@@ -285,7 +288,7 @@ def _decoded(event: ServerEvent, kind: type[Shape]) -> Shape:
 
 
 def _merged(before: dict[str, Any], reported: dict[str, Any]) -> dict[str, Any]:
-    """Return *before* with the fields of *reported* in place of the old fields, at every depth."""
+    """Return the report *before* with the changed fields in *reported*, at every depth."""
     whole = dict(before)
     for name, value in reported.items():
         old = whole.get(name)

@@ -27,7 +27,7 @@ class Prices:
         self._drift = dict.fromkeys(self._volatility, 0.0)
 
     def advance(self, seconds: float) -> None:
-        """Move the prices at random, as far as they would move in *seconds*."""
+        """Move the target prices at random, as far as they would move in *seconds*."""
         kept = exp(-seconds / REVERSION_S)
         days = sqrt(seconds / DAY_S)
         for mint, drift in self._drift.items():

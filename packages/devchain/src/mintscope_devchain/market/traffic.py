@@ -1,4 +1,4 @@
-"""The transactions of the market, block by block.
+"""Makes the transactions of the simulated market, block by block.
 
 Traders move pools towards the price of their token, and some trade at random.  Amounts depend on
 the reserves of the pools.

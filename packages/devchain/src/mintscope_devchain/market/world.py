@@ -39,7 +39,7 @@ CURVE_PRODUCT: Final = 30 * 1_073_000_000
 
 
 class Listed(NamedTuple):
-    """A token with its pools, and with the rules for its listing in the market."""
+    """A token of the simulated market: the rules by which it is traded, and its pools."""
 
     token: Token
     listing: Listing

@@ -62,7 +62,7 @@ class Chain(Protocol):
 
 
 class BlockMethods:
-    """Answers calls about the blocks of one chain."""
+    """JSON-RPC methods about the blocks of a devchain."""
 
     def __init__(self, chain: Chain) -> None:
         self._chain = chain
@@ -175,7 +175,7 @@ class BlockMethods:
 
 
 def head(block: ChainBlock) -> Json:
-    """Return the getBlock result for *block*, an RPC answer, without transactions and rewards."""
+    """Return the result of the RPC method getBlock without transactions and rewards."""
     return {
         "blockHeight": block.height,
         "blockTime": block.time,

@@ -168,7 +168,7 @@ class TransactionOptions(ContextOptions, frozen=True, kw_only=True):
 
 
 class SendOptions(_Options, frozen=True, kw_only=True):
-    """The options of sending a transaction."""
+    """The options of the RPC method sendTransaction."""
 
     encoding: Literal["base58", "base64"] = "base58"
     skip_preflight: bool = False

@@ -26,7 +26,7 @@ class Done(NamedTuple):
 
 
 def done(landed: LandedTransaction) -> Done:
-    """Return *landed*, a transaction of the virtual machine, as a `Done`."""
+    """Return the data of *landed* that lists of transactions show."""
     keys = frozenset(map(str, landed.outcome.keys.all))
     at = landed.block
     shown = memo(landed.transaction)

@@ -36,7 +36,7 @@ class Methods:
         }
 
     def call(self, method: str, params: Sequence[object]) -> object:
-        """Return the result of *method*.
+        """Return the result of the JSON-RPC method *method*.
 
         Raises RpcError if there is no such method, or if the method refuses the call.
         """

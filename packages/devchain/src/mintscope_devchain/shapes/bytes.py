@@ -39,18 +39,18 @@ def string(value: str) -> bytes:
 
 @cache
 def instruction(name: str) -> bytes:
-    """Return the discriminator of the Anchor instruction *name*."""
+    """Return the eight bytes with which the data of the Anchor instruction *name* begins."""
     return sha256(f"global:{name}".encode()).digest()[:8]
 
 
 @cache
 def event(name: str) -> bytes:
-    """Return the discriminator of the Anchor event *name*."""
+    """Return the eight bytes with which the data of the Anchor event *name* begins."""
     return sha256(f"event:{name}".encode()).digest()[:8]
 
 
 def emit(program: str, authority: str, data: bytes) -> Invocation:
-    """Return the call with which *program* sends itself an event."""
+    """Return the call by which an Anchor program calls itself to publish the event *data*."""
     return Invocation(program, (authority,), SELF_CALL + data)
 
 

@@ -1,4 +1,4 @@
-"""PumpSwap: pools with two vaults, whose protocol and creator each take a fee in the quote."""
+"""Instructions of PumpSwap; its protocol and the token's creator take fees in the quote."""
 
 from typing import NamedTuple
 
@@ -132,7 +132,7 @@ class LiquidityChange(NamedTuple):
 
 
 def change_liquidity(change: LiquidityChange) -> Invocation:
-    """Return the instruction of *change*: a deposit or a withdrawal."""
+    """Return PumpSwap's instruction for *change*: a deposit or a withdrawal of liquidity."""
     pool = change.pool
     owner = change.owner
     reserves = change.reserves

@@ -1,4 +1,4 @@
-"""Instructions of the System, Compute Budget and token programs."""
+"""Builds instructions of the System, Compute Budget and token programs."""
 
 from mintscope.solana.blocks import WSOL
 from mintscope_devchain.addresses import ASSOCIATED, COMPUTE_BUDGET, RENT, SPL, SYSTEM, address, raw

@@ -38,7 +38,10 @@ T = TypeVar("T")
 
 
 def raydium_v4(fill: Fill) -> Invocation:
-    """Return a SwapBaseIn of Raydium's v4 AMM, with its ray_log."""
+    """Return the instruction SwapBaseIn of Raydium's v4 AMM that makes the trade *fill*.
+
+    Its log has the line `ray_log`.
+    """
     pool = fill.pool
     amounts = u64(fill.amount_in, _minimum(fill))
     direction = QUOTE_TO_BASE if fill.is_buy else BASE_TO_QUOTE
@@ -62,7 +65,7 @@ def raydium_v4(fill: Fill) -> Invocation:
 
 
 def raydium_clmm(fill: Fill) -> Invocation:
-    """Return a swap_v2 of Raydium's concentrated AMM."""
+    """Return the instruction swap_v2 of Raydium's concentrated AMM that makes the trade *fill*."""
     pool = fill.pool
     first, second = _ordered(pool, *fill.amounts)
     zero, one = _ordered(pool, *fill.after)
@@ -86,7 +89,10 @@ def raydium_clmm(fill: Fill) -> Invocation:
 
 
 def whirlpool(fill: Fill) -> Invocation:
-    """Return a swap_v2 of an Orca Whirlpool; its event in the log has the form used since 2025."""
+    """Return the instruction swap_v2 of an Orca Whirlpool that makes the trade *fill*.
+
+    Its event in the log has the form used since 2025.
+    """
     pool = fill.pool
     is_from_first = u8(_is_from_first(fill))
     a, b = _ordered(pool, pool.base, pool.quote)

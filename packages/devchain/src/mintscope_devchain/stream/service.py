@@ -171,7 +171,10 @@ class GeyserServer:
         request: Request,
         messages: Sequence[Update],
     ) -> Iterator[Update]:
-        """Yield *messages* with the banks of *fault*, such as a second bank that dies."""
+        """Yield *messages* of a slot, as a fault of its banks changes them.
+
+        The fault is, for example, a second bank that dies.
+        """
         match fault:
             case "banks":
                 yield from interleaved(self._dying(block, request, block.slot, 1), messages)

@@ -1,4 +1,4 @@
-"""Accounts after the newest block, and the effect of a transaction on them.
+"""Stores the accounts after the newest block, and runs transactions on them.
 
 The real virtual machine (LiteSVM) does the work.  This module adds what LiteSVM lacks: priority
 fees, and undoing of transactions.  BlockhashQueue checks blockhashes, and the caller checks

@@ -1,4 +1,4 @@
-"""Token accounts and mints in the format of the token programs."""
+"""Reads token accounts and mints in the format of SPL Token, and writes them as JSON."""
 
 from typing import Final
 
@@ -18,7 +18,7 @@ ACCOUNT_MARK = b"\x02"
 
 
 def read_holding(account: Account | None) -> TokenAccount | None:
-    """Return *account* as a token account; None if it is not an initialized token account."""
+    """Return the token account stored in *account*; None if it is not an initialized one."""
     data = _data(account, ACCOUNT_BYTES, ACCOUNT_MARK)
     # Byte 108 is the state of the account; 0 means uninitialized.
     if data is None or data[108] == 0:
@@ -38,8 +38,8 @@ def read_mint(account: Account | None) -> Mint | None:
 def _data(account: Account | None, size: int, mark: bytes) -> bytes | None:
     """Return the first *size* bytes of *account*; None if it is not of the kind *mark*.
 
-    An account of exactly *size* bytes is.  Token-2022 pads an account with extensions to
-    the length of a token account; the byte after the padding is the mark of its kind.
+    An account of exactly *size* bytes is of this kind.  Token-2022 pads an account with extensions
+    to the length of a token account; the byte after the padding is the mark of its kind.
     """
     if account is None or account.owner not in PROGRAMS:
         return None

@@ -215,7 +215,7 @@ class Vm:
         return self._held.get(slot, ())
 
     def history(self) -> Iterator[LandedTransaction]:
-        """Yield all landed transactions that are still known, newest first."""
+        """Yield all transactions that have landed and that the node still knows, newest first."""
         return reversed(self._landed.values())
 
     def _land(self, pending: "_Pending", block: Closed) -> LandedTransaction | None:
