@@ -118,7 +118,7 @@ def _tell(
 
 @contextmanager
 def revision_at(revision: str) -> Iterator[Build]:
-    """Check out *revision* in a temporary folder until the block ends; yield its build."""
+    """Check out *revision* in a temporary folder during the `with` block; yield its build."""
     with TemporaryDirectory() as name:
         folder = Path(name) / "revision"
         _git("worktree", "add", "--quiet", "--detach", str(folder), revision)

@@ -115,7 +115,7 @@ class Server:
 
 @contextmanager
 def flooded() -> Iterator[Server]:
-    """Run the server to flood until the block ends; yield it."""
+    """Run the server to flood during the `with` block; yield it."""
     with TemporaryDirectory() as name:
         tokens = prepare(Path(name))
         port = free_port()

@@ -154,7 +154,7 @@ def credit_token(settings: Mapping[str, str]) -> str:
 
 @contextmanager
 def command(settings: Mapping[str, str], name: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Run `mintscope` *name* with *settings* as its environment until the block ends."""
+    """Run `mintscope` *name* with *settings* as its environment during the `with` block."""
     command = [sys.executable, "-m", "mintscope", name]
     with subprocess.Popen(command, env=settings) as process:
         try:

@@ -212,7 +212,7 @@ def _ask(chain: str, method: str, *params: object) -> Any:
 
 @contextmanager
 def _process(name: str, *arguments: str) -> Iterator[str]:
-    """Run the module *name* of `bench.peers_payments` until the block ends; yield its URL."""
+    """Run the module *name* of `bench.peers_payments` during the `with` block; yield its URL."""
     with python_running(f"bench.peers_payments.{name}", *arguments) as port:
         yield f"http://127.0.0.1:{port}"
 

@@ -30,7 +30,7 @@ class Running:
 
 @contextmanager
 def server_running(module: str, *arguments: str) -> Iterator[Running]:
-    """Run *module* with a free port and *arguments* until the block ends; yield its process."""
+    """Run *module* with a free port and *arguments* during the `with` block; yield its process."""
     port = free_port()
     command = [sys.executable, "-m", module, str(port), *arguments]
     with subprocess.Popen(command) as process:
@@ -43,7 +43,7 @@ def server_running(module: str, *arguments: str) -> Iterator[Running]:
 
 @contextmanager
 def python_running(module: str, *arguments: str) -> Iterator[int]:
-    """Run *module* with a free port and *arguments* until the block ends; yield the port."""
+    """Run *module* with a free port and *arguments* during the `with` block; yield the port."""
     with server_running(module, *arguments) as running:
         yield running.port
 

@@ -221,7 +221,7 @@ def _server_cpu(server: Any) -> float:
 
 
 def _late(store: str) -> Iterator[Figure]:
-    """Measure the delay from a block's confirmation to a report, from the second of two apis."""
+    """Measure the delay from a block's confirmation to a report of the second api process."""
     with ExitStack() as stack:
         chain_port = stack.enter_context(python_running("bench.market"))
         ports = [free_port(), free_port()]

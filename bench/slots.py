@@ -94,7 +94,7 @@ def _swap(n: int, mint: Mint, amount: int) -> Swap:
 
 
 class Stages:
-    """The processor time of this thread in each stage of a slot, in all and at most."""
+    """The processor time of this thread in each stage of a slot: the total, and the longest."""
 
     def __init__(self) -> None:
         self.ns: Counter[str] = Counter()
@@ -102,7 +102,7 @@ class Stages:
 
     @contextmanager
     def of(self, stage: str) -> Iterator[None]:
-        """Add the processor time of the context manager's block to that of *stage*."""
+        """Add the processor time of the `with` block to that of *stage*."""
         begun = time.thread_time_ns()
         yield
         took = time.thread_time_ns() - begun
@@ -142,7 +142,7 @@ async def measure(market: Market, slots: int) -> Stages:
 
 
 def kept(file: Path) -> str:
-    """Return a digest of all candles and states in the market file *file*."""
+    """Return a digest of all candles and indicator states in the market file *file*."""
     db, digest = apsw.Connection(str(file), flags=apsw.SQLITE_OPEN_READONLY), hashlib.sha256()
     for row in db.execute("SELECT * FROM candle ORDER BY 1, 2, 3"):
         digest.update(repr(row).encode())

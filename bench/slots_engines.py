@@ -1,4 +1,4 @@
-"""Slots of the whole market on SQLite and PostgreSQL: appending, folding, and loading a mint.
+"""Measures slots of the whole market on SQLite and PostgreSQL: appending, folding, loading.
 
 A slot has 2,000 swaps, for 5,000 a second at 400 ms a slot.  Elapsed time counts, because on
 PostgreSQL the server does most of the work; it comes from a wheel and runs on this machine.

@@ -44,7 +44,7 @@ class Sample(NamedTuple):
 
 
 def samples() -> list[Sample]:
-    """Return the samples: generated ones, then recorded ones if available."""
+    """Return samples of transactions: generated ones, then recorded ones if available."""
     found = recorded()
     return [made()] if found is None else [made(), found]
 

@@ -52,7 +52,7 @@ asyncio.run(main())
 
 
 class NoRsi(Exception):
-    """Raised if a method of /skill.md printed no RSI; the message has the output of the method."""
+    """A method of /skill.md printed no RSI; the message has its output."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,7 @@ def mutated(source: str, mutant: Mutant) -> str:
 
 @contextmanager
 def mutated_copy(mutant: Mutant) -> Iterator[Path]:
-    """Yield a folder with the mutated package, which PYTHONPATH can name, until the block ends."""
+    """Yield a folder with the mutated package, which PYTHONPATH can name in the `with` block."""
     text = mutated((PACKAGE / mutant.file).read_text(), mutant)
     BUILD.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=BUILD) as folder:

@@ -141,7 +141,7 @@ def answer(port: int, path: str, token: str = "") -> tuple[int, bytes]:
 
 @contextmanager
 def followed(place: Place, settings: Mapping[str, str]) -> Iterator[None]:
-    """Run an ingest process; the context manager's block begins when it has caught up."""
+    """Run an ingest process; the `with` block begins when it has caught up."""
     before = place.asked(NEWEST)
     with running(settings, "ingest"):
         until(lambda: place.asked(NEWEST) > before, "ingest", FOLLOWED_S_MAX)

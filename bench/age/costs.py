@@ -91,7 +91,7 @@ def ran(settings: Mapping[str, str], *words: str, timeout_s: float) -> tuple[Cos
 
 @contextmanager
 def running(settings: Mapping[str, str], name: str) -> Iterator["subprocess.Popen[bytes]"]:
-    """Run `mintscope` *name* with *settings* until the block ends; yield the process."""
+    """Run `mintscope` *name* with *settings* during the `with` block; yield the process."""
     command = [sys.executable, "-m", "mintscope", name]
     environment = child_environment(SETTINGS | dict(settings))
     with subprocess.Popen(

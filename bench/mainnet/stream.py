@@ -134,7 +134,7 @@ def _status(slot: Slot, status: geyser_pb2.SlotStatus) -> bytes:
 
 @asynccontextmanager
 async def stream(chain: Chain, port: int, delay_s: float) -> AsyncIterator[None]:
-    """Serve the blocks of *chain* as a gRPC stream on *port* until the block ends."""
+    """In the `with` block, serve *chain* as a gRPC stream on *port*."""
     server = grpc.aio.server(compression=grpc.Compression.Gzip)
     methods: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
         "Subscribe": grpc.stream_stream_rpc_method_handler(

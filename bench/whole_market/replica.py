@@ -30,7 +30,7 @@ READ_MINTS: Final = 2_000  # the number of mints in memory, the most traded ones
 
 
 class Times(Observer):
-    """Writes to *file* when all events of a slot have been applied, for the shard *number*."""
+    """Writes a line to *file* for each slot of the shard *number*, when its events are applied."""
 
     def __init__(self, number: int, file: TextIO) -> None:
         self._number = number

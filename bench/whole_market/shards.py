@@ -34,7 +34,7 @@ LATE_MS_MAX: Final = 2_000
 
 @contextmanager
 def _process(module: str, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
-    """Run *module* of `bench.whole_market` until the block ends; yield the process."""
+    """Run *module* of `bench.whole_market` during the `with` block; yield the process."""
     run = [sys.executable, "-m", f"bench.whole_market.{module}", *arguments]
     with subprocess.Popen(run, stdout=subprocess.PIPE, text=True) as process:
         try:

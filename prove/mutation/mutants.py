@@ -68,7 +68,7 @@ def mutants_of(source: Path, mutated: Path) -> Iterator[Mutant]:
 
 
 def _lines(tree: ast.Module) -> Iterator[tuple[str, int]]:
-    """Yield the name and the first line of each function of a module, and of each method."""
+    """Yield the name of each function and method of a module, and its first line number."""
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node.name, node.lineno
@@ -79,7 +79,7 @@ def _lines(tree: ast.Module) -> Iterator[tuple[str, int]]:
 
 
 def _difference(before: Any, after: Any) -> tuple[Any, Any]:
-    """Return the smallest expression or statement in which two syntax trees differ, from each."""
+    """Return the smallest differing expression or statement of *before*, and that of *after*."""
     if type(before) is not type(after):
         return before, after
     children = list(zip(ast.iter_child_nodes(before), ast.iter_child_nodes(after), strict=False))

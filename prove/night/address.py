@@ -98,7 +98,7 @@ class Proxy:
 
 @contextmanager
 def proxy_at(port: int, behind: int, pem: Path | None = None) -> Iterator[Proxy]:
-    """Run a proxy in a thread of this process until the block ends; yield the proxy."""
+    """Run a proxy in a thread of this process during the `with` block; yield the proxy."""
     proxy = Proxy(port, behind, pem)
     ready = threading.Event()
     loop = asyncio.new_event_loop()

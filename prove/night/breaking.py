@@ -31,7 +31,7 @@ CLOSED_PORT: Final = 65_535  # a port on which nothing listens
 
 @contextmanager
 def memory_short(installation: Installation) -> Iterator[None]:
-    """While the block runs, hold so much memory that the service's check of free memory fails."""
+    """In the `with` block, hold so much memory that the service's check of free memory fails."""
     free = memory_free_share()
     assert free is not None
     share = free - installation.memory_share_min + MARGIN
@@ -58,7 +58,7 @@ def _memory_bytes() -> int:
 
 @contextmanager
 def log_is_read(installation: Installation) -> Iterator[None]:
-    """While the block runs, keep a transaction open that reads the market file.
+    """In the `with` block, keep a transaction open that reads the market file.
 
     SQLite can then not reset the write-ahead log of the file, which only grows. The transaction
     begins when the log has LOG_BYTES, its usual length, or after USUAL_S seconds.
@@ -75,7 +75,7 @@ def log_is_read(installation: Installation) -> Iterator[None]:
 
 @contextmanager
 def receivers_down(installation: Installation) -> Iterator[None]:
-    """While the block runs, alert rules send webhooks to an address at which nothing listens."""
+    """In the `with` block, alert rules send webhooks to an address at which nothing listens."""
     with httpx.Client(base_url=installation.url, timeout=20) as client:
         client.headers["Authorization"] = f"Bearer {_api_key(installation, client)}"
         asked = {
@@ -117,7 +117,7 @@ def _data(answer: httpx.Response) -> dict[str, Any]:
 
 @contextmanager
 def stream_silent(installation: Installation) -> Iterator[None]:
-    """While the block runs, ingest receives nothing by gRPC, although its connection stays open."""
+    """In the `with` block, ingest receives nothing by gRPC, although its connection stays open."""
     assert installation.stream is not None
     installation.stream.is_silent = True
     try:

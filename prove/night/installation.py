@@ -154,7 +154,7 @@ class Installation:
 
 @contextmanager
 def installation(kind: str) -> Iterator[Installation]:
-    """Run a whole service with Prometheus until the block ends.  Raises NotReady.
+    """Run a whole service with Prometheus during the `with` block.  Raises NotReady.
 
     kind   "sqlite", "postgres", "stream" (SQLite, and blocks by gRPC) or "quiet" (SQLite)
     """
@@ -272,7 +272,7 @@ def _certificates(pem: Path) -> str:
 
 @contextmanager
 def _prometheus(folder: Path, metrics: Mapping[str, int]) -> Iterator[str]:
-    """Run Prometheus with the alert rules of deploy/ until the block ends; yield its URL.
+    """Run Prometheus with the alert rules of deploy/ during the `with` block; yield its URL.
 
     metrics   the port of each process to read metrics from, by name
     """

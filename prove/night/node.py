@@ -244,7 +244,7 @@ def empty_wallet(wallet: str) -> Fault:
 
 @contextmanager
 def faulty_node(behind_url: str) -> Iterator[FaultyNode]:
-    """Run a node with faults in front of *behind_url* until the block ends.
+    """Run a node with faults in front of *behind_url* during the `with` block.
 
     It listens on a free port, in threads of this process.
     """
@@ -298,7 +298,7 @@ class Feed:
 
 @contextmanager
 def price_feed() -> Iterator[Feed]:
-    """Run a price feed on a free port, in threads of this process, until the block ends."""
+    """During the `with` block, run a price feed on a free port, in threads of this process."""
     feed = Feed()
 
     class Handler(BaseHTTPRequestHandler):

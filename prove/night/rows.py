@@ -62,7 +62,7 @@ def of_node(make: Callable[[], faults.Fault]) -> Breaking:
 
 @contextmanager
 def no_price(installation: Installation) -> Iterator[None]:
-    """While the block runs, the price feed of the payment token answers with status 503."""
+    """In the `with` block, the price feed of the payment token answers with status 503."""
     installation.feed.works = False
     try:
         yield
@@ -86,7 +86,7 @@ def shows(name: str) -> Breaking:
 
 @contextmanager
 def disk_fills_up(installation: Installation) -> Iterator[None]:
-    """While the block runs, keep the disk so full that the service's check of free space fails."""
+    """In the `with` block, keep the disk so full that the service's check of free space fails."""
     most = int(installation.environment[DISK_LIMIT]) - BELOW_MIB * MIB
     path = installation.folder / "filler"
     healed = threading.Event()
@@ -113,7 +113,7 @@ def disk_fills_up(installation: Installation) -> Iterator[None]:
 
 @contextmanager
 def disk_full(installation: Installation) -> Iterator[None]:
-    """While the block runs, make all writes of the processes ingest and api to files fail."""
+    """In the `with` block, make all writes of the processes ingest and api to files fail."""
     pids = [installation.child("ingest"), installation.child("api")]
     before = resource.prlimit(pids[0], resource.RLIMIT_FSIZE)
     for pid in pids:
@@ -151,7 +151,7 @@ def killed(name: str) -> Breaking:
 
 @contextmanager
 def mail_server_down(installation: Installation) -> Iterator[None]:
-    """While the block runs, an e-mail cannot be sent: nothing listens as the mail server."""
+    """In the `with` block, an e-mail cannot be sent: nothing listens as the mail server."""
     with httpx.Client(base_url=installation.url, timeout=20) as client:
         Agent(client, "night@example.org", 0).sign_up()
     yield
@@ -159,7 +159,7 @@ def mail_server_down(installation: Installation) -> Iterator[None]:
 
 @contextmanager
 def postgres_stopped(installation: Installation) -> Iterator[None]:
-    """While the block runs, PostgreSQL is stopped."""
+    """In the `with` block, PostgreSQL is stopped."""
     assert installation.postgres is not None
     installation.postgres.stop()
     try:

@@ -1,4 +1,4 @@
-"""Rules that decide which swaps set a price, compared on the same markets and attacks.
+"""Compares rules that decide which swaps set a price, on the same markets and attacks.
 
 `python -m prove.prices` prints the table of decision 60.
 """

@@ -1,4 +1,4 @@
-"""The credit budget of a client, checked before each call is sent.
+"""Limits of the credits that a client may spend, checked before each call is sent.
 
 Payments of a wallet have another limit, its `SpendLimit`, which is checked before the wallet signs
 a payment.

@@ -33,7 +33,7 @@ class BoughtCredits:
 
 
 class Buyer:
-    """Pays for requests and bundles at the service that is the base_url of *http*.
+    """A client that pays for reports and bundles of the service at the base_url of *http*.
 
     Before anything is paid, each error is raised at once.  After the payment was sent, the request
     is repeated with the same payment until the purchase or a final refusal arrives.  PendingError

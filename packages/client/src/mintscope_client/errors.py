@@ -140,7 +140,7 @@ class CredentialRefusedError(RefusedError):
 
 
 class MissingCredentialError(CredentialRefusedError, code=ErrorCode.MISSING_TOKEN):
-    """This call needs a credential."""
+    """The request needs a credential, but has none."""
 
 
 class UnknownCredentialError(CredentialRefusedError, code=ErrorCode.INVALID_TOKEN):

@@ -44,7 +44,10 @@ class BoundedTransport(httpx.AsyncBaseTransport):
 
 
 class BoundedSyncTransport(httpx.BaseTransport):
-    """The version of BoundedTransport for `httpx.Client`."""
+    """Sends requests with the transport *inner*, and aborts responses over ANSWER_BYTES_MAX bytes.
+
+    It is BoundedTransport for `httpx.Client`.
+    """
 
     def __init__(self, inner: httpx.BaseTransport | None = None) -> None:
         self._inner = httpx.HTTPTransport() if inner is None else inner

@@ -47,7 +47,7 @@ KEPT_BLOCKS: Final = 10_000
 
 
 class Devchain:
-    """A chain in memory; call `tick` for its next block.
+    """A Solana chain with a simulated market, in memory; call `tick` for its next block.
 
     now                    the time of the newest block of the history, Unix milliseconds
     mints                  the number of tokens of the market, without SOL, USDC and those of STORY
@@ -159,7 +159,7 @@ class Devchain:
         return self._rendered(block, at)
 
     def named(self, block: ChainBlock) -> list[Named]:
-        """Return a `Named` for each market transaction of *block*: it knows the named accounts."""
+        """Return a `Named` for each market transaction of *block*; it knows the named accounts."""
         return [Named(each, self.world) for each in block.transactions]
 
     def _rendered(self, block: ChainBlock, at: int) -> Json:

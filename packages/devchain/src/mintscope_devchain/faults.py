@@ -1,4 +1,4 @@
-"""Faults to inject into transactions, calls and streams.
+"""Faults that the devchain injects into transactions, calls and streams.
 
 `Knobs` has all faults that are set, so setting `Knobs()` ends all faults, except those of
 transactions that were sent before.
@@ -129,7 +129,7 @@ class Faults:
         return landing if landing and self._strikes("landing", landing.times) else None
 
     def answering(self, method: str) -> Answering | None:
-        """Return the fault for the next call of *method*; None: the call has no fault."""
+        """Return the fault for the next call of *method*, and count it; None: no fault."""
         row = method if method in self.knobs.calls else EVERY_METHOD
         answering = self.knobs.calls.get(row)
         return answering if answering and self._strikes(f"call {row}", answering.times) else None

@@ -45,7 +45,7 @@ async def serve(
 
 @asynccontextmanager
 async def _streaming(chain: Devchain, address: str | None) -> AsyncIterator[None]:
-    """While the block runs, serve *chain* as a gRPC stream at *address*; None: do nothing."""
+    """In the `with` block, serve *chain* as a gRPC stream at *address*; None: do nothing."""
     if address is None:
         yield
         return

@@ -131,7 +131,7 @@ async def _health(_: Request) -> Response:
 
 
 async def _body(request: Request) -> bytes | None:
-    """Return the body; None if it has more than BODY_MAX bytes."""
+    """Return the body of *request*; None if it has more than BODY_MAX bytes."""
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
@@ -153,10 +153,7 @@ def _error(call_id: object, code: int, message: str, data: object = None) -> dic
 
 
 def _named(body: bytes) -> _Named | list[_Named]:
-    """Return the call or the batch in *body*.
-
-    Return an empty batch if *body* is invalid: `_answer` then reports the error.
-    """
+    """Return the JSON-RPC call or the batch in *body*; an empty batch if *body* is invalid."""
     try:
         return msgspec.json.decode(body, type=_Named | list[_Named])
     except UNPARSABLE:

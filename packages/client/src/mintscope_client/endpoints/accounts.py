@@ -56,7 +56,7 @@ class RevokedKey(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ScopesAsked(msgspec.Struct, frozen=True, rename="camel"):
-    """The scopes that were requested, and a text that describes the next step."""
+    """The scopes that were requested for an API key, and a text that describes the next step."""
 
     scopes_asked_for: list[str]
     message: str
@@ -84,7 +84,7 @@ class AccountHoldings(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class CappedKey(msgspec.Struct, frozen=True, rename="camel"):
-    """A key and its limits; if *networks* is empty, the key is accepted from any IP address."""
+    """An API key and its limits; if *networks* is empty, any IP address may use it."""
 
     key_id: int
     month_credits_max: int | None
@@ -100,7 +100,7 @@ class CreditDeposit(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class CreditWithdrawal(msgspec.Struct, frozen=True):
-    """The credit token that was created; store *token* like a password."""
+    """The new credit token that got credits of an account; store *token* like a password."""
 
     token: str
     credits: int
@@ -160,7 +160,7 @@ def revoke_key() -> ApiCall[RevokedKey]:
 
 
 def ask_for_scopes(scopes: Sequence[Scope], motivation: str = "") -> ApiCall[ScopesAsked]:
-    """Return the call that asks the administrators for *scopes*."""
+    """Return the call that asks the administrators for *scopes* of the client's API key."""
     body = {"scopes": list(scopes), "motivation": motivation}
     return call_of("POST", "/v1/me/key/scopes", ScopesAsked, body)
 

@@ -109,11 +109,11 @@ class SignalEventsPage(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class SignalOptions(TypedDict, total=False):
-    """The settings of a signal of any kind.
+    """The settings that alerts of every kind have.
 
     fires               how often it can fire: "once", "hourly" or "each" (the default)
-    message             a text that the e-mails and webhooks of the signal contain
-    expires_at          the time at which the signal ends, Unix seconds; None: never
+    message             a text that the e-mails and webhooks of the alert contain
+    expires_at          the time at which the alert ends, Unix seconds; None: never
     candles             "all" (the default): evaluated after every slot with a trade of the token;
                         "closed": when a minute ends, without open candles
     least_confidence    "low", "medium" (the default) or "high": reports whose price has less
@@ -184,7 +184,7 @@ def make_signal(
 def make_signal_of(
     name: str, mint: str, where: str, **options: Unpack[SignalOptions]
 ) -> ApiCall[MadeSignal]:
-    """Return the call that creates a signal on a condition, in the syntax of screens.
+    """Return the call that creates an alert on a condition, in the syntax of screens.
 
     where    one comparison of two numbers of a report or of a number and a level, or one crossing,
              for example "crosses_below(rsi_h1, 30)"
@@ -195,18 +195,18 @@ def make_signal_of(
 
 
 def signal(signal_id: int) -> ApiCall[SignalRule]:
-    """Return the call for one signal."""
+    """Return the call for one alert."""
     return call_of("GET", f"/v1/signals/{signal_id}", SignalRule)
 
 
 def change_signal(signal_id: int, **changes: Unpack[SignalChanges]) -> ApiCall[SignalRule]:
-    """Return the call that changes a signal."""
+    """Return the call that changes an alert."""
     expect_known(changes, SignalChanges)
     return call_of("PATCH", f"/v1/signals/{signal_id}", SignalRule, camel(changes))
 
 
 def delete_signal(signal_id: int) -> ApiCall[SignalRules]:
-    """Return the call that deletes a signal and returns the other signals."""
+    """Return the call that deletes an alert and returns the other alerts."""
     return call_of("DELETE", f"/v1/signals/{signal_id}", SignalRules)
 
 
@@ -221,7 +221,7 @@ def signal_events(signal_id: int) -> PagedCall[SignalEventsPage, SignalEvent]:
 
 
 def renew_signal_secret(signal_id: int) -> ApiCall[MadeSignal]:
-    """Return the call that creates a new webhook secret; the old one also signs for 24 hours."""
+    """Return the call that renews an alert's webhook secret; the old one also signs for a day."""
     return call_of("POST", f"/v1/signals/{signal_id}/secret", MadeSignal)
 
 

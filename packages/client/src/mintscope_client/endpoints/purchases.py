@@ -24,7 +24,7 @@ class PaymentToken(msgspec.Struct, frozen=True):
 
 
 class BundleOffer(msgspec.Struct, frozen=True, rename="camel"):
-    """One bundle: the prices are in atoms of the payment token; `price_usd` is exact text."""
+    """A bundle for sale: prices are in atoms of the payment token, and `price_usd` in dollars."""
 
     credits: int
     price: int

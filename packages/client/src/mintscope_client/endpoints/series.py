@@ -127,7 +127,7 @@ class StochasticValues(msgspec.Struct, frozen=True):
 class PointCandle(msgspec.Struct, frozen=True):
     """The candle of one row of a page of indicators; the volume is in USD.
 
-    Prices are in the currency of the page, USD or SOL.
+    Prices are in the unit of the page: USD, SOL or market cap.
     """
 
     o: float

@@ -23,7 +23,7 @@ class ForgedReceipt(ValueError):
 
 
 class ReceiptClaims(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The claims of a receipt.
+    """The content of a signed payment receipt.
 
     network        the identifier of the network, CAIP-2
     resource_url   the URL of the purchased resource

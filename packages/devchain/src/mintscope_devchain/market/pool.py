@@ -11,7 +11,7 @@ BASIS_POINTS = 10_000
 
 
 class Venue(StrEnum):
-    """The programs whose pools the market has."""
+    """The DEX programs whose pools the simulated market has."""
 
     PUMP_FUN = "pumpfun"
     PUMP_SWAP = "pumpswap"

@@ -53,7 +53,7 @@ class Chain(Protocol):
         ...
 
     def named(self, block: ChainBlock) -> Sequence[Named]:
-        """Return a `Named` for each market transaction of *block*: it knows the named accounts."""
+        """Return a `Named` for each market transaction of *block*; it tests the named accounts."""
         ...
 
     def signatures(self, block: ChainBlock) -> Sequence[Signature]:

@@ -29,7 +29,7 @@ def transfer(source: str, target: str, amount: int, owner: str, token: Token) ->
 
 
 def transfer_checked(source: str, target: str, amount: int, owner: str, token: Token) -> Invocation:
-    """Return a TransferChecked: a Transfer that also has the mint and decimals of *token*."""
+    """Return the instruction TransferChecked: *amount* of *token* from *source* to *target*."""
     accounts = (source, token.mint, target, owner)
     moved = Move(source, target, amount)
     data = u8(12) + u64(amount) + u8(token.decimals)

@@ -262,7 +262,10 @@ class GeyserServer:
 
 
 def bank_of(slot: int, bank: int) -> int:
-    """Return the id of *bank* of *slot*; *bank* is 0 for the confirmed bank, 1 or 2 for others."""
+    """Return the id of a bank of *slot*.
+
+    bank   0: the bank that is confirmed; 1 or 2: other banks
+    """
     return BANKS_PER_SLOT * slot + bank + 1
 
 

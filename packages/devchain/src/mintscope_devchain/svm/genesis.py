@@ -56,7 +56,7 @@ class Genesis:
         return Hash(self._digest(f"block {number}"))
 
     def tokens_of(self, owner: Pubkey, mint: Pubkey | None = None) -> Pubkey:
-        """Return the token account of *owner* for *mint*; None: for the payment token."""
+        """Return the address of *owner*'s token account for *mint*; None: for the payment token."""
         return get_associated_token_address(owner, mint or self.mint)
 
     def apply(self, bank: Bank) -> None:

@@ -1,4 +1,4 @@
-"""Pending and landed transactions, and their outcomes.
+"""A simulated node: pending and landed transactions, and their outcomes.
 
 The source of blocks, the chain of the market or a Pulse, calls `close_block` for each block, and
 `rewind` for the blocks that a fork replaces.  The newest block gives the time; here, the clock is
