@@ -139,7 +139,7 @@ class PayerWallet:
         return str(self.pin.token_account(self.keypair.pubkey()))
 
     def choose(self, header: str) -> tuple[PaymentRequired, PaymentRequirements]:
-        """Return the demand in *header*, and its first offer for the pinned asset and payee.
+        """Return the demand in *header*, and its first offer to pay the pinned asset to the payee.
 
         Raises WillNotPay if *header* cannot be read, if there is no such offer, or if the amount of
         the offer is invalid or too large; OverSpendLimit if too little of the limit is left.
