@@ -57,10 +57,10 @@ class NoRsi(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """One method of /skill.md to try.
+    """One way of using the service that its page /skill.md describes, to be tried.
 
-    folder   an empty folder, in which the commands of the method run
-    blocks   the first code block of its section in each language, by language
+    folder   an empty folder, in which the commands run
+    blocks   the first code block in each language of its section, by language
     """
 
     folder: Path
@@ -115,12 +115,12 @@ KEPT: Final = (
 
 
 def curl(walk: Walk) -> float:
-    """Run the section "curl and a credit token" of the guide; return the RSI that it prints."""
+    """Run the section "curl and a credit token" of /skill.md; return the RSI that it prints."""
     return rsi_in(walk.run(walk.block("sh")))
 
 
 def python(walk: Walk) -> float:
-    """Run the section "Python" of the guide as a reader would; return the RSI that it prints."""
+    """Run the section "Python" of /skill.md as a reader would; return the RSI that it prints."""
     walk.make_venv()
     walk.run(walk.block("sh"))
     (walk.folder / "program.py").write_text(walk.block("python"))
@@ -128,7 +128,7 @@ def python(walk: Walk) -> float:
 
 
 def typescript(walk: Walk) -> float:
-    """Run the section "TypeScript and JavaScript" of the guide; return the RSI that it prints."""
+    """Run the section "TypeScript and JavaScript" of /skill.md; return the RSI that it prints."""
     walk.run(walk.block("sh"))
     program = walk.folder / "program.mjs"
     program.write_text(walk.block("js"))
@@ -136,7 +136,7 @@ def typescript(walk: Walk) -> float:
 
 
 def mcp(walk: Walk) -> float:
-    """Run the section "MCP" of the guide with the official MCP client; return the RSI."""
+    """Run the section "MCP" of /skill.md with the official MCP client; return the RSI."""
     walk.make_venv()
     walk.run("pip install mcp")
     (walk.folder / "mcp.json").write_text(walk.block("json"))

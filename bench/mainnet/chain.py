@@ -91,7 +91,7 @@ class Chain:
         return Slot(FIRST + HISTORY + math.floor(since_s / self.slot_s))
 
     def wait_s(self, slot: Slot) -> float:
-        """Return the seconds until *slot* exists."""
+        """Return the seconds until the block of *slot* is due."""
         return self._start_s + (slot - FIRST - HISTORY) * self.slot_s - time.monotonic()
 
     def block_time(self, slot: Slot) -> int:

@@ -73,7 +73,7 @@ class AsyncClient(Methods, PagedMethods, Async):
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close the connections."""
+        """Close the connections to the service."""
         await self._http.aclose()
 
     @property

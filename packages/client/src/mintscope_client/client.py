@@ -89,7 +89,7 @@ class Client(Methods, PagedMethods, Blocking):
         self.close()
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close the connections to the service."""
         self._http.close()
 
     @property

@@ -216,7 +216,7 @@ class NoPaymentsError(NotNowError, code=ErrorCode.PAYMENT_UNAVAILABLE):
 
 
 class UnreachableError(ClientError):
-    """No complete response arrived.
+    """No complete response arrived from the service.
 
     may_be_charged    whether a request of the call can have arrived, and can have spent credits
     """

@@ -104,8 +104,8 @@ def latest(url: str) -> Dialogue[Recent]:
 def last_height(url: str) -> Dialogue[int]:
     """Return the last block height at which a transaction that is already signed can land.
 
-    This height is 150 blocks after the newest block of the node; `fates` adds a margin for other
-    nodes, which may be ahead.  Raises NodeSilent.
+    This height is 150 blocks after the newest block of the node; other nodes may be ahead of it.
+    Raises NodeSilent.
     """
     height = yield from _ask(url, "getBlockHeight", {"commitment": TIP}, kind=int)
     return height + BLOCKHASH_BLOCKS

@@ -66,7 +66,7 @@ StreamFault = Literal[
 
 
 class Streaming(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Faults of subscriptions over gRPC.
+    """Faults of the gRPC subscriptions of a devchain.
 
     cut            the subscription ends after half of the messages of a slot
     lagged         the server ends the subscription, with the reason that the client is slow
@@ -90,7 +90,7 @@ class Streaming(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Knobs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The faults that are currently set.
+    """The faults that are currently set in a devchain.
 
     calls, latency_ms   by method, the fault of its calls, and the delay of its answers in
                         milliseconds; the entry "*" is for every method without an entry

@@ -43,7 +43,7 @@ class PagedLines(Generic[PageData, Line]):
         return next(self.pages())
 
     def to_dataframe(self, library: Library | None = None) -> Any:
-        """Fetch all lines, and return them as a DataFrame of pandas or polars.
+        """Fetch all pages, and return their rows as a DataFrame of pandas or polars.
 
         Raises ImportError before any request if the library is not installed.
         """
@@ -81,7 +81,7 @@ class AsyncPagedLines(Generic[PageData, Line]):
         return await anext(self.pages())
 
     async def to_dataframe(self, library: Library | None = None) -> Any:
-        """Fetch all lines, and return them as a DataFrame of pandas or polars.
+        """Fetch all pages, and return their rows as a DataFrame of pandas or polars.
 
         Raises ImportError before any request if the library is not installed.
         """

@@ -63,7 +63,7 @@ class ScopesAsked(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class KeyUse(msgspec.Struct, frozen=True, rename="camel"):
-    """An active API key, the credits that it has spent this month, and the most it may spend."""
+    """An active API key, the credits that it has spent this month, and its cap; None: no cap."""
 
     key_id: int
     name: str
@@ -226,7 +226,7 @@ def link_wallet(wallet: str, challenge: str, signature: str) -> ApiCall[LinkedWa
 
 
 def unlink_wallet(wallet: str) -> ApiCall[LinkedWallets]:
-    """Return the call that unlinks *wallet*."""
+    """Return the call that unlinks *wallet* from the account."""
     return call_of("DELETE", f"/v1/account/wallets/{segment(wallet)}", LinkedWallets)
 
 

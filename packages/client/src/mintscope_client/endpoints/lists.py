@@ -174,7 +174,7 @@ def tokens(text: str = "", **asked: Unpack[TokenQuery]) -> PagedCall[TokensPage,
 
 
 class ScreenQuery(TypedDict, total=False):
-    """The options of a screen.
+    """The options of a request for the tokens for which a condition is true.
 
     sort     the field to sort by, "volume_d1" by default
     order    "asc": the smallest value first

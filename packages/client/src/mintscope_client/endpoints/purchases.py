@@ -49,7 +49,7 @@ class BundleList(msgspec.Struct, frozen=True):
 
 
 class CreditPurchase(msgspec.Struct, frozen=True, rename="camel"):
-    """The purchase of a bundle.
+    """The answer to the purchase of a bundle of credits.
 
     price_paid    the price that was paid, in atoms of the payment token
     token         the credit token with the credits, to be stored like a password; None if an

@@ -47,7 +47,7 @@ class EventReader:
         self.retry_s = self.retry_s if retry_ms is None else retry_ms / 1000
 
     def feed(self, chunk: bytes) -> Iterator[ServerEvent]:
-        """Yield the events that *chunk* completes.
+        """Yield the server-sent events that *chunk* completes.
 
         Raises UnreadableError if an incomplete event is longer than EVENT_BYTES_MAX.
         """

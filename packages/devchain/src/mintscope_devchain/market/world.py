@@ -222,7 +222,7 @@ class World:
                 self._open(wallet, lp, 0)
 
     def pools(self) -> Iterator[Pool]:
-        """Yield every pool of every token."""
+        """Yield every pool of every token of the simulated market."""
         yield from self.sol_pools
         for listed in self.listed:
             yield from listed.pools

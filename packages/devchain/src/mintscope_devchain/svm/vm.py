@@ -148,7 +148,7 @@ class Vm:
             self._held.pop(block.slot, None)
 
     def send(self, transaction: VersionedTransaction) -> None:
-        """Accept *transaction* as pending.
+        """Accept *transaction* as pending, to be part of a later block.
 
         Ignore it if it is known, if a signature is invalid, or if the fault `dropped` applies.
         Raises Busy if too many transactions are pending.
