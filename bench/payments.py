@@ -52,7 +52,7 @@ class Round(NamedTuple):
 
 
 class Moments(NamedTuple):
-    """Three times of each payment, by signature: sent, confirmed, and reported as confirmed."""
+    """Three moments of each payment, by signature: sent, confirmed, reported as confirmed."""
 
     sent: dict[str, float]
     confirmed: dict[str, float]

@@ -130,7 +130,7 @@ def plain_moves(rules: Sequence[AlertRule]) -> Look:
 
 
 def cost(kind: SignalKind, plain: Callable[[Sequence[AlertRule]], Look]) -> list[Figure]:
-    """Measure how long one alert rule of a token takes if it has many, in mintscope and in *plain*.
+    """Measure the evaluation of an alert rule of a token with many, in mintscope and in *plain*.
 
     plain   returns a function that evaluates the given rules on a report
     """

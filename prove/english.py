@@ -85,7 +85,7 @@ class Finding(NamedTuple):
 
     @property
     def folder(self) -> str:
-        """Return the folder of the file, as in english_left.json: of src/, two more levels."""
+        """Return the folder in english_left.json, such as "docs" or "src/mintscope/kit"."""
         parts = self.file.split("/")
         return "/".join(parts[:3] if parts[0] == "src" else parts[:1])
 

@@ -37,7 +37,7 @@ class Journal(msgspec.Struct, kw_only=True):
 
 
 def open_journal(*, full: bool) -> Journal:
-    """Return the outcomes stored in build/; none if the code has changed since then.
+    """Return the outcomes of tests stored in build/; none if the code has changed since.
 
     full   whether outcomes of tests at full length are wanted; both kinds are stored
     """

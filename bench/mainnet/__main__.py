@@ -1,4 +1,4 @@
-"""Ingest and api at the load of mainnet: `python -m bench.mainnet MINUTES`.
+"""Measures ingest and api at the load of mainnet: `python -m bench.mainnet MINUTES`.
 
 It runs once by JSON-RPC and once by gRPC, with all mints tracked.  It prints the number of blocks
 that ingest was behind, the time from the arrival of a block to an answer and to the list of tokens

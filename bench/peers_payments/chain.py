@@ -29,9 +29,9 @@ ATOMS = 10**12
 
 
 class Watched(Methods):
-    """JSON-RPC methods of a devchain that also records three times for each payment.
+    """JSON-RPC methods of a devchain that also records three moments of each payment.
 
-    They are when the payment arrived, when it was confirmed, and when an answer first said so.
+    They are its arrival, its confirmation, and the first answer that reports it as confirmed.
     """
 
     def __init__(self, vm: Vm) -> None:

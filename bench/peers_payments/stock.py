@@ -1,4 +1,4 @@
-"""Runs a seller with the facilitator of the x402 package, without storage: a peer.
+"""Runs a seller with the facilitator of the x402 package, without storage.
 
     POST /purchase      in the event loop, as `x402Facilitator` is intended
     POST /threads       in threads, because it blocks the event loop

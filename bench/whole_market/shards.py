@@ -1,4 +1,6 @@
-"""Measures twice the market in two shards: `python -m bench.whole_market.shards [MINUTES] [RATE]`.
+"""Measures two shards, with twice the swaps of the whole market.
+
+`python -m bench.whole_market.shards [MINUTES] [RATE]`
 
 There are 10,000 swaps a second of 100,000 mints.  Each of two writers prices all swaps, and logs
 the swaps of half of the mints into its schema of one PostgreSQL; a replica follows both.  It prints

@@ -37,7 +37,7 @@ class Naming:
 
 @dataclass(kw_only=True)
 class Signs:
-    """The places that have named a fault, each with the seconds since the fault began."""
+    """The places (log, alerts, status, doctor) that named a fault, and after how many seconds."""
 
     ready_changed_s: float | None = None
     named_s: dict[str, float] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class Signs:
     first_line: str = ""
 
     def note(self, where: str, at_s: float, words: str) -> None:
-        """Record that the place *where* names the fault at *at_s*; only the first time counts."""
+        """Record that the place *where* names the fault at *at_s*, unless it has done so before."""
         if where not in self.named_s:
             self.named_s[where] = at_s
             self.said[where] = words

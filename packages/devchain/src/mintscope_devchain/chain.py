@@ -159,7 +159,7 @@ class Devchain:
         return self._rendered(block, at)
 
     def named(self, block: ChainBlock) -> list[Named]:
-        """Return a `Named` for each market transaction of *block*; it knows the named accounts."""
+        """Return the market transactions of *block* as `Named`, which can test for accounts."""
         return [Named(each, self.world) for each in block.transactions]
 
     def _rendered(self, block: ChainBlock, at: int) -> Json:

@@ -32,7 +32,7 @@ def to_dataframe(lines: Iterable[msgspec.Struct], library: Library | None = None
 
 
 def choose_library(library: Library | None = None) -> Library:
-    """Return *library*, or the name of a library that the program has imported if it is None.
+    """Return *library*, or if it is None, the name of a library that the program has imported.
 
     If the program has imported none, return the name of an installed library.
     Raises ImportError if the library, or every library, is missing.

@@ -102,7 +102,7 @@ class SignalEvent(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class SignalEventsPage(msgspec.Struct, frozen=True, rename="camel"):
-    """A page of firings of alerts, newest first."""
+    """A page of the firings of an alert, newest first."""
 
     events: list[SignalEvent]
     next_cursor: str | None

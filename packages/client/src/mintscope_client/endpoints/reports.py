@@ -126,9 +126,9 @@ class SpanOfData(
 
 
 class PartRead(msgspec.Struct, frozen=True, rename="camel"):
-    """The share of the program calls that exchange tokens that the service could read.
+    """The share of token exchanges (calls of programs) that the service could read.
 
-    Shares are from 0 to 1 and rounded down; they are None if there was no such call.
+    Shares are from 0 to 1 and rounded down; they are None if there was no exchange.
 
     by_calls    the share of all calls
     by_volume   the share by volume, of the calls whose volume is known

@@ -21,7 +21,7 @@ class SignedUp(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ConfirmedEmail(msgspec.Struct, frozen=True):
-    """The answer to a confirmed mailbox of an application; *message* says what to do next."""
+    """The answer to a confirmed mailbox; *message* says what the applicant must do next."""
 
     message: str
 

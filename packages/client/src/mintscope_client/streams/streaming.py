@@ -274,7 +274,10 @@ class LiveCall:
         self._charged_from_s = self._session.clock.monotonic_s() + after_s
 
     def _release(self, *, is_unspent: bool = False) -> None:
-        """End the reservation; return its credits if they are unspent or cannot be charged yet."""
+        """End the reservation of a minute; give its credits back if they cannot be charged yet.
+
+        is_unspent   whether the credits of the minute were not spent, to give them back in any case
+        """
         if is_unspent or self._session.clock.monotonic_s() < self._charged_from_s:
             self._session.budget.give_back(self._reserved)
         self._reserved = 0

@@ -53,7 +53,7 @@ class Chain(Protocol):
         ...
 
     def named(self, block: ChainBlock) -> Sequence[Named]:
-        """Return a `Named` for each market transaction of *block*; it tests the named accounts."""
+        """Return the market transactions of *block* as `Named`, which can test for accounts."""
         ...
 
     def signatures(self, block: ChainBlock) -> Sequence[Signature]:

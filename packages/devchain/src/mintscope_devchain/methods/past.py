@@ -43,7 +43,7 @@ class ChainPast:
         self._slots: dict[str, int] = {}
 
     def newest_first(self) -> Iterator[Done]:
-        """Yield the transactions of stored blocks, then older sent ones, newest first."""
+        """Yield all known transactions, newest first; from older blocks, only sent ones."""
         blockstore = self._chain.blockstore
         vm = self._chain.vm
         slots = list(blockstore.slots)

@@ -1,4 +1,4 @@
-"""The Pump.fun bonding curve: it moves lamports itself, in a sell without any instruction."""
+"""The bonding curve of Pump.fun, which in a sell moves lamports without an instruction."""
 
 from mintscope_devchain.addresses import (
     PUMP_FEE_PROGRAM,

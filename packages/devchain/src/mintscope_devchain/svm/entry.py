@@ -117,7 +117,7 @@ def inner_instructions(outcome: Execution) -> list[Json]:
 
 
 def return_data(outcome: Execution) -> Json | None:
-    """Return JSON-RPC's `returnData`, of the last program that set any; None if none did."""
+    """Return `returnData` as JSON-RPC writes it: of the last program that set any, or None."""
     if outcome.returned is None:
         return None
     program, data = outcome.returned

@@ -120,7 +120,7 @@ class Vm:
         return landed
 
     def fork_depth(self) -> int:
-        """Return the number of blocks that a fork must undo to remove what must vanish now."""
+        """Return the number of newest blocks to undo for the fault `vanish` to take effect."""
         slots = [landed.block.slot for landed in self._to_vanish()]
         return sum(block.slot >= min(slots) for block in self._blocks) if slots else 0
 
