@@ -176,7 +176,7 @@ def _request(token: str) -> bytes:
 
 
 def record_answer(folder: Path, port: int, request: bytes) -> bytes:
-    """Send *request* to mintscope, store its response in *folder* for a bare server to repeat.
+    """Send *request* to mintscope, and store its response in *folder* for a bare server to repeat.
 
     Return the body.
     """

@@ -57,10 +57,10 @@ class NoRsi(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """One way of using the service that its page /skill.md describes, to be tried.
+    """A test of one method of using the service that its page /skill.md describes.
 
     folder   an empty folder, in which the commands run
-    blocks   the first code block in each language of its section, by language
+    blocks   the first code block of each language in the section of the method
     """
 
     folder: Path

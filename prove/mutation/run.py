@@ -91,7 +91,7 @@ def _tops() -> list[Path]:
 def _prepare(folder: Path, settings: str, compiled: Sequence[str]) -> None:
     """Fill *folder* with links to this repository, unless an interrupted run can be resumed.
 
-    It can if no file has changed.
+    A run can be resumed if no file has changed since it began.
 
     compiled    modules whose numba decorators are removed in *folder*
     """

@@ -62,7 +62,7 @@ def in_json(answer: object) -> Reply:
 def status(code: int, *methods: str) -> Fault:
     """Return the fault of a node that answers with the HTTP status *code*.
 
-    methods   the methods that it answers so; none given: all
+    methods   the methods with this answer; none given: all
     """
 
     def fault(call: Call, ask: Ask) -> Reply:
