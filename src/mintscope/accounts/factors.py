@@ -218,7 +218,7 @@ class Factors(AccountService):
         return await self.store.read(lambda rows: state_of(rows, session.user.user_id))
 
     async def begin_app(self, session: Session) -> None:
-        """Create a secret for an app, unless the person already has a confirmed app.
+        """Create a secret for an authenticator app, unless the person has a confirmed one.
 
         The secret replaces that of an unconfirmed app.  `confirm_app` makes the app a factor.
         """

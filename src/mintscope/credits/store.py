@@ -34,9 +34,9 @@ class GroupCreditLedger:
     Implements CreditLedger, InstantLedger and DebitLedger.  Accounts that were found are cached.
 
     writing      the tables that the commits write to
-    reading      runs reads on tables of other connections
-    patience_s   if no batch of spends ends for this many seconds, all waiting requests are refused,
-                 at the latest after twice this time
+    reading      runs reads, on other connections than *writing*
+    patience_s   the seconds after which all waiting requests are refused if no batch of spends has
+                 ended; as this is checked periodically, it may take up to twice this time
     """
 
     def __init__(

@@ -106,8 +106,8 @@ def calls(
     inner    the instructions below each of *outer*, by the position of the top-level instruction
     keys     the accounts of the transaction
 
-    Calls of unlisted programs are left out if a DEX or a transfer made them, if they are at the top
-    and called nothing, or if the data have no stack heights.
+    A call to an unlisted program is left out if a DEX or a token transfer made it, if it is a
+    top-level instruction that calls no program, or if the data have no stack heights.
 
     Raises Unreadable if the program of an instruction is not among the accounts, or if the stack
     heights contradict each other.

@@ -453,7 +453,7 @@ def _with_several(swaps: Iterable[Swap]) -> set[int]:
 
 
 def _on_both_sides(sided: Iterable[tuple[Swap, Oriented]]) -> Wash:
-    """Return the (transaction, mint, signer) in which a signer bought and sold the mint."""
+    """Return each (transaction, mint, signer) whose signer bought and sold the mint in it."""
     sides: dict[bool, set[tuple[int, Mint, str]]] = {True: set(), False: set()}
     for swap, seen in sided:
         if swap.succeeds is None:

@@ -117,7 +117,10 @@ class SchemaReader:
         return f"{kind}{_within(schema, least, most, unit)}"
 
     def _of_kinds(self, tag: str, kinds: Sequence[Schema]) -> Iterator[Field]:
-        """Yield the fields that all *kinds* share, then a field *tag* for each set of others."""
+        """Yield the fields that all *kinds* have; then, for kinds with equal further fields, one.
+
+        That field is named *tag*, and has the further fields as its children.
+        """
         shapes = [self._resolved(each)[1] for each in kinds]
         shared = {
             name: field

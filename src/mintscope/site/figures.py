@@ -142,7 +142,7 @@ class Stretch(NamedTuple):
 
 
 def stretches(points: Sequence[str], is_quiet: Callable[[int], bool]) -> Iterator[Stretch]:
-    """Yield *points* in stretches, each starting at the last point of the previous one.
+    """Divide *points* into stretches with trades and without; each begins where the last ends.
 
     is_quiet   returns, for the index of a point, whether there was no trade since the previous one
     """

@@ -305,10 +305,10 @@ LATER: Final = 0.25
 
 
 class Arrivals:
-    """Predicts the times at which slots can be requested, each one slot duration after the last.
+    """Predicts the time at which each slot can be requested: one slot duration after the last.
 
-    All times are those at which requests were sent, by a monotonic clock, so that the latency of a
-    node has no effect.
+    Past requests count with the time at which they were sent, so the latency of the node has no
+    effect.  Times are of a monotonic clock.
     """
 
     def __init__(self) -> None:

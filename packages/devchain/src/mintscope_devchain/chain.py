@@ -103,7 +103,7 @@ class Devchain:
 
     @property
     def tokens(self) -> tuple[Token, ...]:
-        """The tokens of the market except USDC: SOL, the numbered tokens, then those of STORY."""
+        """The tokens of the market except USDC, SOL first."""
         return (SOL, *(listed.token for listed in self.world.listed))
 
     @property
@@ -114,10 +114,10 @@ class Devchain:
     def tick(self, now: UnixMs | None = None) -> Slot:
         """Make the next block and return its slot; leaders may skip slots before it.
 
-        If transactions must vanish now, a fork first replaces the newest blocks.
+        If a reorg is due, a fork first replaces the newest blocks.
 
-        now   the time of the block, but at least that of the last block; None: one slot after the
-              last block, plus one slot for each skipped slot
+        now   the time of the block; the time of the last block if *now* is earlier.  None: the time
+              of the last block plus the duration of its slots
         """
         depth = self.vm.fork_depth()
         if depth:

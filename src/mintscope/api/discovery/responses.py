@@ -124,7 +124,7 @@ class Examples:
 
 
 def _rivals(shape: Schema) -> Sequence[Sequence[str]]:
-    """Return the pairs of fields of which *shape*, a JSON Schema, allows only one each."""
+    """Return the pairs of fields that exclude each other in *shape*, a JSON Schema."""
     return [each["required"] for each in shape.get("not", {}).get("anyOf", ())]
 
 

@@ -134,7 +134,8 @@ async def operating(
 ) -> AsyncIterator[OperationParts]:
     """Yield the data and actions of the administrators' pages.
 
-    During the block, add the counts of this process to those of the hour, once a minute.
+    Until the block ends, add the figures of this process to the stored figures of the hour once a
+    minute.
     """
     sales = money.books if config.payments.enabled else None
     writer = HourWriter(money.accounts, clock, age_ms, None if sales is None else sales.fund)

@@ -81,8 +81,9 @@ def load_pepper(path: Path, *, signs: bool = True, may_make: bool = True) -> byt
     The pepper must be backed up apart from the database: without it, all issued credentials are
     void.
 
-    signs     whether quotes and receipts derive from the pepper, because no root has replaced it
-    may_make  whether to create a missing pepper: only if no credential needs an earlier pepper
+    signs     whether the keys that sign quotes and receipts are derived from the pepper: until the
+              first root
+    may_make  whether to create a missing pepper; False if a stored credential needs an earlier one
     Raises    UnusablePepper if the file is missing and must not be created, cannot be read, has
               no pepper, or is open to other users; with *signs*, also if the pepper can be
               guessed

@@ -120,7 +120,7 @@ class Money:
 
     @cached_property
     def credits(self) -> CreditAccounts:
-        """The credit accounts and their journal, for commands."""
+        """The credit accounts and their journal, for commands of the operator."""
         return self._opened(self.engine.credits(self.pepper))
 
     @cached_property

@@ -224,14 +224,14 @@ class MarketNotices:
             raise
 
     async def wait(self, poll_interval_s: float) -> None:
-        """Wait until another process has written to the market, for a second at most.
+        """Wait until another process has written to the market, for at most one second.
 
-        Without a connection to the database, first try to connect, at most once in CONNECT_AGAIN_S,
-        which may take up to NOTICES_ANSWER_S.  If that fails, wait for *poll_interval_s*, but at
-        least POLL_S_MIN.
+        If there is no connection to the database, connect first: at most one attempt is made in
+        CONNECT_AGAIN_S, and it takes at most NOTICES_ANSWER_S.  If there is still no connection,
+        wait for *poll_interval_s*, but at least POLL_S_MIN, instead.
 
-        Raises UnusableStore if this process has lost its connection, and processes with other
-        settings run when it connects again.
+        Raises UnusableStore if, after a lost connection, this process finds other processes with
+        different settings.
         """
         try:
             if await self._has_connection():

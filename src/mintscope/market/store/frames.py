@@ -53,12 +53,14 @@ SELECT time, swaps
 
 
 class Folded(NamedTuple):
-    """The bounds of the stored swaps of a mint that the loaded fold includes.
+    """Selects the stored swaps of a mint that its loaded state already includes.
 
-    seq      the newest event that is included
+    A swap is included if it satisfies all bounds except *recent*.
+
+    seq      the newest event in the log
     since    the slot after which swaps are included
-    recent   the time before which swaps are too old for candles of 15 seconds
-    folded   the newest slot that is included
+    recent   the time from which swaps are part of candles of 15 seconds
+    folded   the newest slot
     before   the time before which swaps are included
     """
 

@@ -90,7 +90,7 @@ class SqliteMarketTables:
         return {mint: one for mint, one in found.items() if one is not None}
 
     def kept(self, db: Database, mints: Collection[Mint]) -> Iterable[Row]:
-        """Return the rows that the SQL `fold.KEPT` selects for *mints*: their data before a fold.
+        """Return the stored state of *mints*, with which their fold begins: the rows of `KEPT`.
 
         Mints without a row are left out.
         """

@@ -455,7 +455,7 @@ class SqlPaymentStore:
     def _attempt(self, job: Job) -> Any:
         """Run *job*; if it fails, undo its changes and return its error.
 
-        Errors of the whole store are raised.
+        Raises an error that affects all jobs, such as a lost database.
         """
         try:
             with self._writing.savepoint():

@@ -166,10 +166,10 @@ class PurchasedCredits:
         )
 
     def find_credits(self, wallet: Wallet) -> CreditAccount | None:
-        """Return the account with the most credits among those that hold only credits of *wallet*.
+        """Return the account with the most credits of which *wallet* has bought all.
 
-        Only the 20 accounts with the most credits among those with its purchases are considered.
-        Return None if there is none.
+        Only 20 accounts with purchases by *wallet* are checked: those with the most credits.
+        Return None if there is no such account.
         """
         for account, balance in self._db.execute(BOUGHT_BY, (wallet,)):
             if int(self._db.execute(PROVEN, (account, wallet)).get) == balance:
