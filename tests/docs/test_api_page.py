@@ -54,7 +54,7 @@ def test_every_file_of_the_architecture_exists() -> None:
     ("what", "text"),
     [
         ("the 402 answer", "PAYMENT_REQUIRED"),
-        ("its seed", "mean of the first"),
+        ("its seed", "the mean of its first inputs"),
         ("debits a credit", "-min(a.balance"),
         ("a new DEX program", "pumpswap"),
         ("the e-mail about a new API key", "a new api key was created"),

@@ -212,8 +212,7 @@ def price_slot(
 
     swaps        in order
     rate         the rate of SOL; None: of *swaps*, only migrations are returned
-    sets_price   returns whether the next swap sets the price; None: every swap that is not part of
-                 a round trip does
+    sets_price   returns whether the next swap sets the price; None: all but round trips do
     quotes       the tokens in which prices are stated, as of before the slot
     time         the time of the slot
     """

@@ -66,7 +66,7 @@ def buffer_after(*updates: Update) -> BlockBuffer:
 
 
 def reported(buffer: BlockBuffer, slot: int) -> tuple[str, list[str]] | None:
-    """Return the hash of the block at *slot*, and the first letter of each signature.
+    """Return the hash of the block at *slot*, and the first character of each signature.
 
     Returns None if the buffer has no such block.
     """

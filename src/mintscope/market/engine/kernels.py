@@ -5,8 +5,8 @@ the same code runs as plain Python under NUMBA_DISABLE_JIT=1.  Kernels that call
 one file, because numba's cache notices changes of one file only.
 
 Accumulators, `acc`: the two averages of MACD and its signal, Wilder's mean gain and loss, the last
-close, then one EMA for each period, after the closed candles of one timeframe.  Until an average
-has its first value, its cell contains the sum of its inputs.
+close, then one EMA for each period, after the closed candles of one timeframe.  The seed of an
+average is the mean of its first inputs; until then, its cell contains their sum.
 
 The open candle is part of every indicator, but the next swap may change it.  So it is never added
 to `acc`; a read adds it to copies.  A row of zeros is a mint that has not traded.
