@@ -47,7 +47,7 @@ from support.scenes.made_transactions import (
     unb58,
 )
 
-DRESSES: Final = (
+VARIANTS: Final = (
     "plain",
     "routed",
     "carried",
@@ -163,10 +163,10 @@ def built(
     layouts: Sequence[Layout],
     *,
     mark: str = "",
-    dresses: Sequence[str] = DRESSES,
+    variants: Sequence[str] = VARIANTS,
     router: str = JUPITER,
 ) -> list[Built]:
-    """Return transactions with all instructions of *layouts*, each in all variants *dresses*.
+    """Return transactions with all instructions of *layouts*, each in each of *variants*.
 
     Two variants have a *router*.  "routed": the router calls the venue.  "carried": the router also
     receives and pays the tokens of both sides with its own accounts.
@@ -174,9 +174,9 @@ def built(
     mark    makes the accounts of these transactions differ from those with another mark
     """
     return [
-        _built(instruction, dress, number, mark, router)
+        _built(instruction, variant, number, mark, router)
         for number, instruction in enumerate(_instructions(layouts), 1)
-        for dress in dresses
+        for variant in variants
     ]
 
 
@@ -199,24 +199,24 @@ def _instructions(layouts: Sequence[Layout]) -> Iterator[tuple[Layout, str, byte
 
 
 def _built(
-    instruction: tuple[Layout, str, bytes], dress: str, number: int, mark: str, router: str
+    instruction: tuple[Layout, str, bytes], variant: str, number: int, mark: str, router: str
 ) -> Built:
     layout, name, head = instruction
-    text = f"{layout.name} {name} {dress} {mark}"
+    text = f"{layout.name} {name} {variant} {mark}"
     signature = b58(hashlib.sha512(text.encode()).digest())
     number = 1_000 * number + len(mark)
     if layout.curve is not None:
-        call, tx, swaps = _curve(layout, name, head, dress, number)
+        call, tx, swaps = _curve(layout, name, head, variant, number)
     else:
-        call, tx, swaps = _exchanges(layout, head, dress, number)
-    tx.calls = [_wrapped(call, dress, router)]
+        call, tx, swaps = _exchanges(layout, head, variant, number)
+    tx.calls = [_wrapped(call, variant, router)]
     entry = tx.entry()
     entry["transaction"]["signatures"] = [signature]
     return Built(layout, head, entry, [swap._replace(signature=signature) for swap in swaps])
 
 
 def _exchanges(
-    layout: Layout, head: bytes, dress: str, number: int
+    layout: Layout, head: bytes, variant: str, number: int
 ) -> tuple[Ix, Tx, list[Expected]]:
     """Return a call, its transaction with the balances, and its swaps, one for each hop."""
     hops = range(max(1, len(layout.pools or ())))
@@ -226,7 +226,7 @@ def _exchanges(
     accounts = exchanges[0].accounts(max(places) + 1)
     tx, moved = Tx(), []
     for exchange in exchanges:
-        transfers = _dressed(exchange.moved(is_2022="2022" in dress), exchange, dress, tx)
+        transfers = _in_variant(exchange.moved(is_2022="2022" in variant), exchange, variant, tx)
         if layout.moves == "through":
             transfers = [Ix(HELPER, ["x"], bytes(8), [one]) for one in transfers]
         moved += [*transfers, *exchange.events()]
@@ -240,7 +240,7 @@ def _exchanges(
         moved.append(Ix(SPL, ["shares", "owner's shares", accounts[1]], b"\x07" + u64(9)))
         tx.holds("owner's shares", "shares", "owner of the fees")
     call = Ix(layout.address, accounts, head + u64(*exchanges[0].amounts), moved)
-    if dress == "carried":
+    if variant == "carried":
         call = _carried(call, exchanges, tx)
     return call, tx, [exchange.expected("") for exchange in exchanges]
 
@@ -258,7 +258,7 @@ def _carried(call: Ix, exchanges: Sequence[_Exchange], tx: Tx) -> Ix:
 
 
 def _curve(
-    layout: Layout, name: str, head: bytes, dress: str, number: int
+    layout: Layout, name: str, head: bytes, variant: str, number: int
 ) -> tuple[Ix, Tx, list[Expected]]:
     """Return a call, transaction and swaps of a curve; in a sale, SOL moves without a transfer."""
     assert layout.curve is not None
@@ -277,10 +277,10 @@ def _curve(
     sol, tokens = exchange.amounts if is_buy else (received, paid)
     ends = ["tokens of the curve", "tokens of user"]
     ends = ends if is_buy else ends[::-1]
-    program = SPL_2022 if "2022" in dress else SPL
+    program = SPL_2022 if "2022" in variant else SPL
     moved = [checked(ends[0], token, ends[1], tokens, program=program)]
     tx = Tx().holds("tokens of user", token, USER).holds("tokens of the curve", token, "pool 0")
-    moved = _dressed(moved, exchange, dress, tx)
+    moved = _in_variant(moved, exchange, variant, tx)
     before = 10 * sol
     tx.with_lamports("pool 0", before, before + sol if is_buy else before - sol)
     if is_buy:
@@ -295,11 +295,11 @@ def _curve(
     return call, tx, [exchange.expected("")]
 
 
-def _dressed(moved: list[Ix], exchange: _Exchange, dress: str, tx: Tx) -> list[Ix]:
-    """Return the transfers *moved*, in the variant of token instructions that *dress* names."""
+def _in_variant(moved: list[Ix], exchange: _Exchange, variant: str, tx: Tx) -> list[Ix]:
+    """Return the transfers *moved*, in the variant of token instructions that *variant* names."""
     coins = [one for one in moved if one.program in {SPL, SPL_2022}]
     others = [one for one in moved if one not in coins]
-    match dress:
+    match variant:
         case "batch":
             return [*others, batch(*coins)]
         case "batch of Token-2022":
@@ -315,12 +315,12 @@ def _dressed(moved: list[Ix], exchange: _Exchange, dress: str, tx: Tx) -> list[I
             return moved
 
 
-def _wrapped(call: Ix, dress: str, router: str) -> Ix:
-    """Return *call* inside the calls of a router or of nested wrappers, as *dress* says."""
-    if dress in ROUTED:
+def _wrapped(call: Ix, variant: str, router: str) -> Ix:
+    """Return *call* inside the calls of a router or of nested wrappers, as *variant* says."""
+    if variant in ROUTED:
         calls = call.calls if call.program == CARRIER else [call]
         return Ix(router, ["x"], bytes(8), calls)
-    if dress == "deep":
+    if variant == "deep":
         for level in range(STACK_HEIGHT_MAX - _height(call)):
             call = Ix(f"wrapper {level}", ["x"], bytes(8), [call])
     return call
@@ -431,7 +431,7 @@ UNLISTED: Final = Layout(address("an unlisted venue"), address("an unlisted venu
 @pytest.mark.parametrize("router", ROUTERS)
 def test_a_swap_below_a_router_is_found_once(router: str) -> None:
     """The router and the venue may be listed or not; the router may hold the tokens in between."""
-    transactions = built([*LAYOUTS, UNLISTED], dresses=ROUTED, router=router)
+    transactions = built([*LAYOUTS, UNLISTED], variants=ROUTED, router=router)
     raws = [msgspec.Raw(msgspec.json.encode(each.entry)) for each in transactions]
     decoded = decode_json(raws)
 
@@ -457,7 +457,7 @@ def test_every_row_of_the_table_has_a_built_transaction() -> None:
     assert programs - {(program.name, program.address) for program in listed} == set()
 
 
-def test_the_block_has_each_layout_in_each_dress_and_the_deepest_calls() -> None:
+def test_the_block_has_each_layout_in_each_variant_and_the_deepest_calls() -> None:
     """Each layout is built in each variant, and calls are as deep as the chain allows."""
     heights = [
         inner["stackHeight"]
@@ -469,4 +469,4 @@ def test_the_block_has_each_layout_in_each_dress_and_the_deepest_calls() -> None
 
     assert max(heights) == 9
     assert len(signatures) == len(whole())
-    assert len(whole()) == len(DRESSES) * sum(len([*each.instructions()]) for each in LAYOUTS)
+    assert len(whole()) == len(VARIANTS) * sum(len([*each.instructions()]) for each in LAYOUTS)

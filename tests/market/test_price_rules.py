@@ -132,7 +132,7 @@ def test_the_prices_of_real_launches_are_followed() -> None:
         ("ten cents at +4.9 %, 200 times", RESISTED),
     ],
 )
-def test_the_rule_of_decision_18_fails_in_these_markets(
+def test_the_rule_of_first_volume_fails_in_these_markets(
     name: str, markets: dict[str, Made]
 ) -> None:
     """A control: an earlier rule of prices fails here, so the markets can show a bad rule."""

@@ -252,7 +252,7 @@ def test_rows_of_the_log_are_decided_again_with_the_same_result() -> None:
     assert decided == pools.of(TOKEN)
 
 
-def test_a_price_pool_of_decision_18_still_sets_the_price() -> None:
+def test_a_price_pool_stored_by_an_earlier_version_still_sets_the_price() -> None:
     """In this older format, a pool counts as deep until a swap shows its reserves."""
     old = msgspec.msgpack.encode(["honest", 2.0, START, 1.5, START - 9_000, 7, None, 0, True])
     kept = unpack(old)

@@ -202,11 +202,22 @@ def until_text(at: UnixMs, now: UnixMs) -> str:
 
 def _span(milliseconds: int, *, rounds: bool = False) -> str:
     """Return a time span in its largest suitable unit, rounded down, or to nearest if *rounds*."""
-    for unit_ms, name in ((DAY_MS, "day"), (HOUR_MS, "hour"), (MINUTE_MS, "minute")):
-        if milliseconds >= unit_ms:
-            count = (milliseconds + (unit_ms // 2 if rounds else 0)) // unit_ms
-            return f"{count} {name}{'' if count == 1 else 's'}"
-    return "less than a minute"
+    if milliseconds < MINUTE_MS:
+        return "less than a minute"
+    # The unit is chosen after rounding: 59.6 minutes are an hour.
+    minutes, hours, days = (
+        (milliseconds + (unit_ms // 2 if rounds else 0)) // unit_ms
+        for unit_ms in (MINUTE_MS, HOUR_MS, DAY_MS)
+    )
+    if minutes < HOUR_MS // MINUTE_MS:
+        return _counted(minutes, "minute")
+    if hours < DAY_MS // HOUR_MS:
+        return _counted(hours, "hour")
+    return _counted(days, "day")
+
+
+def _counted(count: int, unit: str) -> str:
+    return f"{count} {unit}{'' if count == 1 else 's'}"
 
 
 def describe_agent(agent: str) -> str:
