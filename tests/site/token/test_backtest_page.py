@@ -2,6 +2,7 @@
 
 import re
 from html import unescape
+from urllib.parse import urlencode
 
 import apsw
 import pytest
@@ -148,6 +149,26 @@ async def test_a_backtest_is_not_bought_if_the_ledger_does_not_answer(
     async with Person(shown_site, address="198.51.100.7") as other:
         await other.sign_up("bob@example.org")
         assert "firings in" not in words(await other.open(where(sent)))
+
+
+async def test_a_backtest_is_not_shown_while_its_credit_may_still_be_refused(
+    shown_site: Website, stranger: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await stranger.sign_up()
+    await give_credits(shown_site, ALICE, 1)
+    shown: list[str] = []
+
+    async def refuse(_account: CreditAccount) -> Spent | Empty:
+        shown.append(words(await stranger.open(f"{PATH}?{urlencode(TEST)}")))
+        return Empty()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(shown_site.ledger, "spend", refuse)
+        sent = await stranger.send(PATH, TEST)
+    assert where(sent).endswith("&notice=no-credits")
+    assert len(shown) == 1
+    assert "firings in" not in shown[0]
+    assert where(await stranger.send(PATH, TEST)).endswith("&notice=backtest-bought")
 
 
 async def test_one_click_makes_the_tested_rule_an_alert_once(

@@ -54,6 +54,8 @@ from mintscope.site.routes import (
 from mintscope.site.sol import MarketParts
 from mintscope.site.token.reading import point_of
 
+BEGUN_S: Final = 30  # longer than a ledger may take to answer
+
 
 class Purchases:
     """Purchases of one kind, by all users; a key identifies the buyer and the purchased item.
@@ -65,9 +67,15 @@ class Purchases:
         self._market = market
         self._accounts = accounts
         self._bought: Limiter = market.limits.limiter(limit)
+        # The credit of these keys is being taken, and may still be refused.
+        begun = Limit(name=f"{limit.name}, begun", count=1, window_s=BEGUN_S)
+        self._begun: Limiter = market.limits.limiter(begun)
 
     async def has(self, key: str) -> bool:
         """Return whether the item of *key* is bought and still valid."""
+        if await self._bought.room(key) or not await self._begun.room(key):
+            return False
+        # Again, because a purchase that was refused between the two reads is in neither of them.
         return not await self._bought.room(key)
 
     async def buy(self, user_id: UserId, key: str) -> bool:
@@ -76,6 +84,15 @@ class Purchases:
         Return False if no credit is left.  If ServiceUnavailable is raised, nothing is spent.
         """
         # Before the credit is spent: of several requests at the same time, only one spends.
+        if isinstance(await self._begun.take(key), Denied):
+            return True
+        try:
+            return await self._buy(user_id, key)
+        finally:
+            await self._begun.give_back(key)
+
+    async def _buy(self, user_id: UserId, key: str) -> bool:
+        # Also before: if this process ends after the credit is spent, the key is bought.
         if isinstance(await self._bought.take(key), Denied):
             return True
         is_bought = False
