@@ -299,7 +299,7 @@ export class Client extends AccountCalls {
 
   /**
    * Buy a bundle of credits. They are added to the credential, if there is one. `key` is the key of
-   * a PendingError, to continue that payment.
+   * a PendingError, to continue that payment; the same `Payer` never signs two payments for one key.
    */
   async buyCredits(credits: number, key?: string): Promise<CreditPurchase> {
     const call: Call<CreditPurchase> = {

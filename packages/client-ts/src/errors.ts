@@ -25,7 +25,7 @@ export class RefusedError extends ClientError {
   readonly retryAfterMs: number | null;
   /**
    * The key of a sent payment that may still land: repeat the call with this key to redeem the
-   * payment. Null: there is no such payment.
+   * payment. A new payment needs a call without this key. Null: there is no such payment.
    */
   key: string | null = null;
 

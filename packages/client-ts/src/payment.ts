@@ -39,14 +39,17 @@ export interface Signer {
   sign(demand: Demand, offer: Offer, header: string): Promise<string>;
 }
 
+/** The most payments of calls without success that are remembered; then the oldest is forgotten. */
+const UNSETTLED_MAX = 1000;
+
 /** Pays demands, after checking each against the pin and its limits. */
 export class Payer {
   readonly #pin: Pin;
   readonly #signer: Signer;
   /** The atoms of all signed payments. */
   spent = 0n;
-  /** The signed payments of calls that have not succeeded, by Idempotency-Key. */
-  readonly #unsettled = new Map<string, string>();
+  /** The payments of calls that have not succeeded, by Idempotency-Key, oldest first. */
+  readonly #unsettled = new Map<string, Promise<string>>();
 
   constructor(pin: Pin, signer: Signer) {
     this.#pin = pin;
@@ -55,10 +58,24 @@ export class Payer {
 
   /**
    * Return the PAYMENT-SIGNATURE of the call with `key` for the demand in `header`, a
-   * PAYMENT-REQUIRED. Throws WillNotPayError if no offer is for the pin, OverBudgetError if its
-   * limits do not allow it.
+   * PAYMENT-REQUIRED. A payment that was signed for this key, or is being signed, is returned again.
+   * Throws WillNotPayError if no offer is for the pin, OverBudgetError if its limits do not allow it.
    */
   async pay(header: string, key: string): Promise<string> {
+    let payment = this.#unsettled.get(key);
+    if (payment === undefined) {
+      payment = this.#sign(header);
+      this.#unsettled.set(key, payment);
+      payment.catch(() => this.#unsettled.delete(key));
+      for (const oldest of this.#unsettled.keys()) {
+        if (this.#unsettled.size <= UNSETTLED_MAX) break;
+        this.#unsettled.delete(oldest);
+      }
+    }
+    return await payment;
+  }
+
+  async #sign(header: string): Promise<string> {
     const { network, asset, payTo, atomsPerPayment, atomsInAll } = this.#pin;
     const demand = parse(header);
     const offer = demand.accepts.find(
@@ -77,18 +94,16 @@ export class Payer {
     }
     this.spent += atoms;
     try {
-      const payment = await this.#signer.sign(demand, offer, header);
-      this.#unsettled.set(key, payment);
-      return payment;
+      return await this.#signer.sign(demand, offer, header);
     } catch (cause) {
       this.spent -= atoms;
       throw cause;
     }
   }
 
-  /** Return the payment signed for `key`, which may still land; null if there is none. */
-  unsettled(key: string): string | null {
-    return this.#unsettled.get(key) ?? null;
+  /** Return the payment of `key`, which may still land; null if none was signed. */
+  async unsettled(key: string): Promise<string | null> {
+    return (await this.#unsettled.get(key)?.catch(() => null)) ?? null;
   }
 
   /** Forget the payment of `key`: its call has succeeded. */

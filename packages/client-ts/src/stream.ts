@@ -116,7 +116,7 @@ class LiveCall {
     try {
       for (;;) {
         const text = await texts.next(Math.min(SOCKET_SILENCE_MS_MAX, this.#leaveAtMs - performance.now()));
-        if (text === null && !texts.wasOpen) {
+        if (typeof text !== "string" && !texts.wasOpen) {
           throw new UnreachableError("the WebSocket could not be opened", { mayBeCharged: false });
         }
         if (text === null) return;

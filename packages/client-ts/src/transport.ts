@@ -88,6 +88,9 @@ export class Transport {
    */
   async send<Data>(call: Call<Data>, key: string = crypto.randomUUID()): Promise<Answer<Data>> {
     const attempt = new Attempt(key, this.#payerOf(call), performance.now(), this.#signInOf(call));
+    // The payment of an earlier call with this key: a second one could settle beside it.
+    attempt.payment = (await attempt.payer?.unsettled(key)) ?? null;
+    if (attempt.payment !== null) attempt.signIn = undefined;
     await sleep(within(this.#pacing.waitMs(call.name, performance.now()), this.patienceMs));
     const isByCredential = attempt.payer === undefined && this.#credential !== undefined;
     const credits = isByCredential || attempt.signIn !== undefined ? call.creditsMax : 0;
@@ -98,7 +101,8 @@ export class Transport {
         try {
           const answer = await this.#once(call, attempt);
           attempt.payer?.settle(key);
-          spent = Math.min(call.creditsOf?.(answer.data) ?? call.creditsMax, credits);
+          const cost = attempt.payment === null ? (call.creditsOf?.(answer.data) ?? call.creditsMax) : 0;
+          spent = Math.min(cost, credits);
           return answer;
         } catch (failure) {
           if (!isUncharged(failure)) spent = credits;
@@ -215,7 +219,7 @@ export class Transport {
 export class Attempt {
   readonly key: string;
   readonly payer: Payer | undefined;
-  payment: string | null;
+  payment: string | null = null;
   /** The SIGN-IN-WITH-X header, the same for all requests: it spends credits only once. */
   signature: string | null = null;
   signIn: WalletSignIn | undefined;
@@ -225,8 +229,6 @@ export class Attempt {
   constructor(key: string, payer: Payer | undefined, nowMs: number, signIn?: WalletSignIn) {
     this.key = key;
     this.payer = payer;
-    // A second payment with the same key could settle beside the first one.
-    this.payment = payer?.unsettled(key) ?? null;
     this.signIn = signIn;
     this.#sinceMs = nowMs;
   }
@@ -263,8 +265,6 @@ const NOT_CONNECTED = new Set([
   "ECONNREFUSED",
   "ENOTFOUND",
   "EAI_AGAIN",
-  "EHOSTUNREACH",
-  "ENETUNREACH",
   "UND_ERR_CONNECT_TIMEOUT",
 ]);
 

@@ -222,6 +222,17 @@ test("a second payment is not signed for the key of a pending one, even if the s
   assert.equal(payer.spent, 9n);
 });
 
+test("two calls with one key at the same time sign one payment", async () => {
+  let signed = 0;
+  const payer = new Payer({ ...PIN, atomsInAll: 100n }, { sign: () => Promise.resolve(`payment ${++signed}`) });
+  const bought = () => answered({ token: "t", credits: 10, pricePaid: 9 });
+  const client = new Client("https://a", { payer, fetch: scripted(demand("9"), demand("9"), bought(), bought()).fetch });
+  await Promise.all([client.buyCredits(10, "one"), client.buyCredits(10, "one")]);
+
+  assert.equal(signed, 1);
+  assert.equal(payer.spent, 9n);
+});
+
 test("a paid call is forgotten, so that its key can pay for another call", async () => {
   let signed = 0;
   const payer = new Payer({ ...PIN, atomsInAll: 100n }, { sign: () => Promise.resolve(`payment ${++signed}`) });

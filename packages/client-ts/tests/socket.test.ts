@@ -65,6 +65,23 @@ test("messages make whole reports, and go on where they were lost", async () => 
   ]);
 });
 
+test("a socket that never opens costs no credits", async () => {
+  class Closed extends EventTarget {
+    constructor() {
+      super();
+      setTimeout(() => this.dispatchEvent(new Event("close")));
+    }
+    close(): void {}
+  }
+  const webSocket = Closed as unknown as typeof WebSocket;
+  const client = new Client("http://a", { credential: TOKEN, webSocket, patienceMs: 0 });
+  const failure: unknown = await seen(client).catch((each: unknown) => each);
+
+  assert.ok(failure instanceof UnreachableError);
+  assert.equal(failure.mayBeCharged, false);
+  assert.equal(client.budget.spent, 0);
+});
+
 test("an end and a refusal are thrown by their codes", async () => {
   const ended = sockets([MINUTE, { type: "end", data: EMPTY }]);
   const client = new Client("http://a", { credential: TOKEN, webSocket: ended.webSocket });

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from starlette.types import Receive, Scope, Send
-from typing_extensions import override
 
 from mintscope.api.failures import write_refusal
 from mintscope.app.config.config import ApiConfig
@@ -241,41 +240,6 @@ def test_connections_are_limited_by_ipv4_address_by_ipv6_64_and_by_ipv6_48(
     assert all(each is None for each in admitted[count_max:])
     assert all(each is not None for each in admitted[:count_max])
     assert opened(connections, "198.51.100.7") is not None
-
-
-@dataclass(eq=False)
-class SlowToClose(Opened):
-    """A connection that is still counted after it has given way, like a real one."""
-
-    @override
-    def give_way(self) -> None:
-        self.is_gone = True
-
-
-def test_one_connection_gives_way_if_two_limits_are_reached() -> None:
-    bounds = Bounds(connections_max=2, connections_per_client_max=1)
-    connections = connections_of(bounds, ManualClock(UnixMs(0)))
-    other, own, new = (SlowToClose(connections) for _ in range(3))
-    for connection, peer in [(other, "192.0.2.2"), (own, "192.0.2.1")]:
-        assert connections.enter(connection, peer)
-        connections.begin_waiting(connection)
-
-    assert connections.enter(new, "192.0.2.1")
-    assert own.is_gone
-    assert not other.is_gone
-
-
-def test_a_connection_that_gives_way_makes_room_under_every_limit() -> None:
-    bounds = Bounds(connections_max=2, connections_per_client_max=1)
-    connections = connections_of(bounds, ManualClock(UnixMs(0)))
-    other, own, new = (SlowToClose(connections) for _ in range(3))
-    for connection, peer, stays_s in [(other, "192.0.2.2", 60.0), (own, "192.0.2.1", 0.0)]:
-        assert connections.enter(connection, peer)
-        connections.begin_idling(connection, stays_s=stays_s)
-
-    assert connections.enter(new, "192.0.2.1")
-    assert own.is_gone
-    assert not other.is_gone
 
 
 def test_only_idle_connections_give_way_and_only_after_a_second() -> None:

@@ -127,16 +127,14 @@ class Group:
     incomplete: dict[Connection, None] = field(default_factory=dict)
     idle: dict[Connection, float] = field(default_factory=dict)
 
-    def is_full(self) -> bool:
-        """Return whether the group has reached its limit."""
-        return self.count >= self.count_max
+    def has_room(self, now_s: float) -> bool:
+        """Return whether one more connection fits; if necessary, close one to make room.
 
-    def make_room(self, now_s: float) -> bool:
-        """Close one connection to make room; return False if none may be closed.
-
-        That is the oldest connection without a complete request, or else the one that has been idle
-        for longest, if it has been idle for long enough.
+        The oldest connection without a complete request is closed, or else the one that has been
+        idle for longest, if it has been idle for long enough.
         """
+        if self.count < self.count_max:
+            return True
         # A client without a whole request loses least.
         oldest = next(iter(self.incomplete), None)
         if oldest is None:
@@ -180,10 +178,8 @@ class Connections:
         """
         now_s = self.clock.monotonic_s()
         groups = tuple(self._groups_of(peer))
-        # The narrowest full group alone: a connection that leaves it leaves all wider ones, too,
-        # although it is still counted while it closes.
-        full = next((group for group in groups if group.is_full()), None)
-        if full is not None and not full.make_room(now_s):
+        # The narrowest first: a connection that gives way leaves all its groups at once.
+        if not all(group.has_room(now_s) for group in groups):
             return False
         for group in groups:
             group.count += 1

@@ -75,7 +75,8 @@ class Purchases:
         """Return whether the item of *key* is bought and still valid."""
         if await self._bought.room(key) or not await self._begun.room(key):
             return False
-        # Again, because a purchase that was refused between the two reads is in neither of them.
+        # Again: a purchase that was refused between the two reads is in neither of them.  With
+        # PostgreSQL, a process may still see it as bought for the second that it caches a count.
         return not await self._bought.room(key)
 
     async def buy(self, user_id: UserId, key: str) -> bool:
