@@ -17,7 +17,8 @@ from mintscope.app.config.config import ChainConfig
 from mintscope.app.config.groups import Config
 from mintscope.app.engine import engine_of
 from mintscope.app.stores.stores import Market, opened
-from mintscope.history.backfill import Kind
+from mintscope.history.backfill import BackfillIsRead, Kind
+from mintscope.kit.errors import FolderInUse
 from mintscope.kit.primitives import UnixS
 from mintscope.kit.time import DAY_S
 from mintscope_devchain.chain import Devchain
@@ -80,6 +81,14 @@ async def test_another_backfill_can_be_read_while_the_prompt_is_open(
         assert await market.history.one(giving.mint) is None
 
     assert read == ["another"]
+
+
+def test_the_backfill_lock_passes_on_an_error_of_its_block(tmp_path: Path) -> None:
+    lock = engine_of(Config(data_dir=tmp_path)).backfill_lock
+    with pytest.raises(FolderInUse, match="another folder"), lock():
+        raise FolderInUse("another folder")
+    with lock(), pytest.raises(BackfillIsRead), lock():
+        pass
 
 
 async def test_a_backfill_of_the_mint_begun_while_the_prompt_is_open_stays(
