@@ -100,6 +100,24 @@ async def test_head_and_body_are_one_write() -> None:
     ]
 
 
+async def test_a_whole_body_without_a_length_gets_one() -> None:
+    assert await writes(Says(start(), body(b"hello")), GET) == [
+        b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello"
+    ]
+
+
+async def test_a_response_that_cannot_have_a_body_gets_no_length() -> None:
+    head: Message = {
+        "type": "http.response.start",
+        "status": 204,
+        "headers": [(b"allow", b"GET")],
+    }
+
+    assert await writes(Says(head, body(b"")), GET) == [
+        b"HTTP/1.1 204 No Content\r\nallow: GET\r\n\r\n"
+    ]
+
+
 async def test_the_last_answer_of_a_connection_has_connection_close() -> None:
     request = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 

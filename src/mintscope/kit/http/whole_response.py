@@ -193,6 +193,10 @@ class WholeResponse:
 
     def _write_whole(self, head: Message, body: bytes) -> None:
         headers = [*self.default_headers, *head.get("headers", ())]
+        # Without a length, the client would wait until the idle connection is closed
+        has_length = any(name.lower() == b"content-length" for name, _ in headers)
+        if not has_length and head["status"] not in WITHOUT_BODY:
+            headers.append((b"content-length", b"%d" % len(body)))
         if not self.keep_alive:
             headers.append((b"connection", b"close"))
         lines = _lines_of(headers)
