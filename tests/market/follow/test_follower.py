@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
 from functools import partial
 
 import msgspec
@@ -11,7 +12,7 @@ import pytest
 
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.errors import InsufficientData, ServiceUnavailable, TokenNotFound
-from mintscope.kit.primitives import Mint, UnixMs
+from mintscope.kit.primitives import Mint, Slot, UnixMs
 from mintscope.market.engine.engine import Engine, LiveMarket, as_trades
 from mintscope.market.follow.tailer import LogTailer
 from mintscope.market.log import PricedSwap
@@ -119,6 +120,82 @@ async def test_the_pace_is_measured_from_applied_slots() -> None:
     pace = follower.pace()
     assert pace is not None
     assert pace.slot_s == pytest.approx(0.2, rel=0.05)
+
+
+@dataclass
+class Chain:
+    """A log with a block each second, and a tailer that follows it in real time."""
+
+    log: FakeLog = field(default_factory=FakeLog)
+    clock: ManualClock = field(default_factory=lambda: ManualClock(UnixMs(START * 1000)))
+
+    def __post_init__(self) -> None:
+        self.tailer = LogTailer(self.log, LiveMarket(2), self.clock)
+        self.slot = 0
+
+    async def read(self, blocks: int, *, final: int | None = None, folded: int) -> None:
+        """Append *blocks* to the log and read it, without a change of the clock."""
+        for _ in range(blocks):
+            self.slot += 1
+            self.log.append(self.slot, START + self.slot)
+        if final is not None:
+            self.log.finalize(final)
+        self.log.folded = Slot(folded)
+        await self.tailer.catch_up()
+
+    async def live(self, seconds: int) -> None:
+        """Append a block each second, which becomes final and is folded much later."""
+        for _ in range(seconds):
+            self.clock.advance(1_000)
+            await self.read(1, folded=100)
+
+
+@pytest.fixture
+async def chain() -> Chain:
+    """Return a chain of which ingest has just read 400 old seconds; slot 100 is final."""
+    chain = Chain()
+    chain.clock.advance(400_000)
+    await chain.read(400, final=100, folded=100)
+    return chain
+
+
+async def test_the_check_fails_if_final_blocks_are_far_behind_the_newest(chain: Chain) -> None:
+    await chain.live(41)
+    with pytest.raises(ServiceUnavailable, match="341 s behind the newest"):
+        await chain.tailer.expect_final()
+
+    await chain.read(0, final=430, folded=100)
+    await chain.tailer.expect_final()
+
+
+async def test_the_check_fails_if_folded_blocks_are_far_behind_the_final_ones(
+    chain: Chain,
+) -> None:
+    await chain.live(61)
+    await chain.read(0, final=440, folded=100)
+    with pytest.raises(ServiceUnavailable, match="340 s behind the final blocks"):
+        await chain.tailer.expect_folded()
+
+    await chain.read(0, folded=430)
+    await chain.tailer.expect_folded()
+
+
+async def test_old_blocks_that_ingest_has_just_read_may_be_finalized_and_folded_later(
+    chain: Chain,
+) -> None:
+    await chain.live(40)
+    await chain.tailer.expect_final()
+    await chain.live(20)
+    await chain.read(0, final=440, folded=100)
+    await chain.tailer.expect_folded()
+
+
+async def test_finality_is_not_checked_while_ingest_reads_old_blocks(chain: Chain) -> None:
+    await chain.live(41)
+    chain.clock.advance(600_000)
+    await chain.read(500, folded=100)
+
+    await chain.tailer.expect_final()
 
 
 async def test_data_of_replayed_files_have_no_age(log: FakeLog) -> None:

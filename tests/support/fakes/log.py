@@ -122,6 +122,7 @@ class FakeLog:
         self.seq = 0
         self.trimmed = 0
         self.follows_files = False
+        self.folded: Slot | None = None
         self.genesis: str | None = None
 
     async def tip(self) -> LogTip:
@@ -200,11 +201,14 @@ class FakeLog:
 
     def tip_at(self, seq: int) -> LogTip:
         slots = self.slots_at(seq)
+        final = [event.slot for event in self.kept[:seq] if isinstance(event, SlotFinalized)]
         return LogTip(
             seq=seq,
             slot=slots[-1].header.slot if slots else None,
             time=slots[-1].header.time if slots else None,
             follows_files=self.follows_files,
+            final=final[-1] if final else None,
+            folded=self.folded,
             genesis_hash=self.genesis,
         )
 

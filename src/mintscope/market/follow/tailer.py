@@ -37,7 +37,8 @@ EVENTS_PER_READ: Final = 256
 LIVE_MS_MAX: Final = 5_000  # older slots do not measure finality: they may be final when read
 LOADS_AT_ONCE: Final = 8
 # Finality takes 13 s before Alpenglow, and the fold of final slots begins up to 10 s later.  The
-# checks fail only after much longer delays.
+# checks fail only after much longer delays, and only if the newest block has been recent for as
+# long: until then, ingest reads old blocks, or finalizes and folds those that it has just read.
 FINAL_LATE_S: Final = 40.0
 FOLD_LATE_S: Final = 60.0
 LOAD_ATTEMPTS: Final = 5
@@ -113,6 +114,7 @@ class LogTailer:
         self._folded: Slot | None = None
         self._rate = RateAge()
         self._tip: LogTip | None = None
+        self._recent_from_s: float | None = None  # when blocks became recent; None: they are old
 
     def observe(self, observer: Observer) -> None:
         """Send each event that is applied from now on to *observer*; there is only one observer."""
@@ -145,6 +147,7 @@ class LogTailer:
             tip = await self._answer(self._reader.tip())
             self._follows_files = tip.follows_files
             self._tip = tip
+            self._note_recent(tip.time)
             if not await self._advance(tip.seq):
                 await self._restart()
             self._folded = tip.folded
@@ -227,9 +230,8 @@ class LogTailer:
 
     async def expect_final(self) -> None:
         """Raise ServiceUnavailable if final blocks are over FINAL_LATE_S behind the newest one."""
-        tip = self._tip
-        late_s = None if tip is None else self._seconds(tip.final, tip.slot)
-        if late_s is not None and late_s > FINAL_LATE_S:
+        late_s = self._late_s(FINAL_LATE_S, lambda tip: (tip.final, tip.slot))
+        if late_s is not None:
             raise ServiceUnavailable(
                 f"the newest final block is {late_s:.0f} s behind the newest: candles and lists do"
                 " not change, because the node names no newer final block"
@@ -237,20 +239,35 @@ class LogTailer:
 
     async def expect_folded(self) -> None:
         """Raise ServiceUnavailable if folded slots are more than FOLD_LATE_S behind final ones."""
-        tip = self._tip
-        late_s = None if tip is None else self._seconds(tip.folded, tip.final)
-        if late_s is not None and late_s > FOLD_LATE_S:
+        late_s = self._late_s(FOLD_LATE_S, lambda tip: (tip.folded, tip.final))
+        if late_s is not None:
             raise ServiceUnavailable(
                 f"candles and lists are {late_s:.0f} s behind the final blocks: ingest, or its"
                 " store, is too slow; its log has the reason"
             )
 
-    def _seconds(self, first: Slot | None, last: Slot | None) -> float | None:
-        """Return the estimated seconds between two slots by the chain's pace; None if unknown."""
-        pace = self._meter.pace
-        if first is None or last is None or pace is None or self._follows_files:
+    def _late_s(
+        self, late_s: float, ends: Callable[[LogTip], tuple[Slot | None, Slot | None]]
+    ) -> float | None:
+        """Return the seconds between two slots of the tip, *ends*, if they are more than *late_s*.
+
+        They are estimated by the pace of the chain.  None if they are fewer or unknown, and until
+        blocks have been recent for *late_s* seconds.
+        """
+        tip, pace, from_s = self._tip, self._meter.pace, self._recent_from_s
+        if tip is None or pace is None or from_s is None or self._follows_files:
             return None
-        return pace.seconds(max(last - first, 0))
+        first, last = ends(tip)
+        if first is None or last is None or self._clock.monotonic_s() - from_s <= late_s:
+            return None
+        seconds = pace.seconds(max(last - first, 0))
+        return seconds if seconds > late_s else None
+
+    def _note_recent(self, time: UnixS | None) -> None:
+        if not self._is_within(FINAL_LATE_S * SECOND_MS, time):
+            self._recent_from_s = None
+        elif self._recent_from_s is None:
+            self._recent_from_s = self._clock.monotonic_s()
 
     def folded(self) -> Slot | None:
         """Return the newest folded slot, as last read from the log; None: unknown."""
@@ -292,7 +309,10 @@ class LogTailer:
             self._finality.note_confirmed(header.slot, self._clock.monotonic_s())
 
     def _is_live(self, time: UnixS | None) -> bool:
-        return time is not None and self._clock.now() - time * SECOND_MS <= LIVE_MS_MAX
+        return self._is_within(LIVE_MS_MAX, time)
+
+    def _is_within(self, age_ms: float, time: UnixS | None) -> bool:
+        return time is not None and self._clock.now() - time * SECOND_MS <= age_ms
 
     async def _restart(self) -> None:
         # Events between these reads are applied again, which is harmless.
