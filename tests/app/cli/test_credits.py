@@ -8,7 +8,7 @@ from secrets import token_bytes
 import pytest
 from typer.testing import CliRunner, Result
 
-from mintscope.app.cli.credits import app
+from mintscope.app.cli.app import app
 from mintscope.app.config.groups import Config
 from mintscope.app.stores.stores import open_money
 from mintscope.credits.ledger import Spent
@@ -89,11 +89,12 @@ def test_credits_issue_takes_the_number_of_credits_as_an_argument(folder: Path) 
     [
         (("issue",), "CREDITS"),
         (("issue", "5", "--credits", "5"), "CREDITS"),
-        (("issue", "0"), "CREDITS"),
-        (("issue", "--credits", "0"), "--credits"),
-        (("issue", "--credits", "-5"), "--credits"),
-        (("issue", "--credits", "1000000001"), "--credits"),
-        (("issue", "--credits", "many"), "--credits"),
+        (("issue", "0"), "'CREDITS': expected at least 1; was '0'"),
+        (("issue", "--credits", "0"), "'--credits': expected at least 1; was '0'"),
+        (("issue", "--credits", "-5"), "'--credits': expected at least 1; was '-5'"),
+        (("issue", "--credits", "1000000001"), "'--credits': expected at most 1000000000"),
+        (("issue", "--credits", "many"), "'--credits': expected a whole number; was 'many'"),
+        (("issue", "--credits", "1.5"), "'--credits': expected a whole number; was '1.5'"),
         (("issue", "--credits", "1", "--note", "a" * 201), "--note"),
         (("issue", "--credits", "1", "--note", "a\nb"), "--note"),
         (("show", "zzzz"), "HINT"),

@@ -27,6 +27,7 @@ from pydantic_core import ErrorDetails
 
 from mintscope.app.config.config import ApiConfig, ChainConfig, Section
 from mintscope.app.config.groups import DELIMITER, PREFIX, Config, GeyserConfig, PaymentsConfig
+from mintscope.app.config.mistakes import expectation
 from mintscope.app.config.values import is_loopback
 from mintscope.app.stores.folder import ROOTS_FILE, load_roots
 from mintscope.kit import credentials
@@ -391,10 +392,8 @@ def _problem(
         variables = [setting.variable for setting in known.values()]
         nearest = _nearest(variable, variables) if variable in environ else _nearest(key, [*known])
         return f"{where}: no such setting{nearest}"
-    message = details["msg"].removeprefix("Value error, ")
-    message = message.replace("Input should be ", "expected ")
-    if details["type"] in {"model_type", "dict_type"}:
-        message = "expected a table of settings"
+    is_table = details["type"] in {"model_type", "dict_type"}
+    message = "expected a table of settings" if is_table else expectation(details)
     # At any depth of the annotation, for example in a tuple of secrets.
     is_secret = key in known and "Secret" in str(known[key].field.annotation)
     was = "" if is_secret else f"; was {details['input']!r:.80}"

@@ -1,0 +1,34 @@
+"""Errors of pydantic as messages of mintscope: the expectation, for people who read no Python."""
+
+from typing import Final
+
+from pydantic_core import ErrorDetails
+
+# By the type of an error of pydantic; the values in braces are those of its context.
+EXPECTATIONS: Final = {
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "int_parsing_size": "a smaller whole number",
+    "float_parsing": "a number",
+    "finite_number": "a finite number",
+    "bool_parsing": "true or false",
+    "greater_than": "more than {gt}",
+    "greater_than_equal": "at least {ge}",
+    "less_than": "less than {lt}",
+    "less_than_equal": "at most {le}",
+}
+
+
+def expectation(details: ErrorDetails) -> str:
+    """Return the expectation that the input of an error does not meet: "expected at least 1"."""
+    form = EXPECTATIONS.get(details["type"])
+    if form is not None:
+        bounds = {name: _plain(bound) for name, bound in details.get("ctx", {}).items()}
+        return "expected " + form.format_map(bounds)
+    message = details["msg"].removeprefix("Value error, ")
+    return message.replace("Input should be ", "expected ")
+
+
+def _plain(bound: object) -> object:
+    """Return *bound*, a whole one without a decimal point."""
+    return int(bound) if isinstance(bound, float) and bound.is_integer() else bound
