@@ -436,9 +436,9 @@ class Rpc:
             RPC_REQUESTS.labels(method, "answered").inc()
             return answer
         RPC_REQUESTS.labels(method, "unreachable").inc()
-        raise Unreachable(
-            f"{self._where} {method}: {trouble}, {self._endpoint.attempts_max} times in a row"
-        ) from trouble
+        attempts = self._endpoint.attempts_max
+        repeated = f", {attempts} times in a row" if attempts > 1 else ""
+        raise Unreachable(f"{self._where} {method}: {trouble}{repeated}") from trouble
 
     async def _attempt(
         self, request: bytes, decoder: msgspec.json.Decoder[wire.Answer[T]]

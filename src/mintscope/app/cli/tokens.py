@@ -147,7 +147,8 @@ def _facts(mints: list[Mint], config: ConfigFile) -> dict[Mint, MintFacts]:
     try:
         read = asyncio.run(ask_facts(chain, mints))
     except SourceError as error:
-        typer.echo(f"type not checked: {output.visible(str(error))}", err=True)
+        reason = output.visible(str(error))
+        typer.echo(f"the node did not answer, so ingest checks the mint later: {reason}", err=True)
         return {}
     facts = {}
     for mint, found in read.items():
