@@ -10,7 +10,7 @@ because clients generated from OpenAPI send either form.
 
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import parse_qsl
@@ -19,7 +19,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from mintscope.kit.errors import UNPARSABLE, BadRequest, ErrorCode, ServiceError
-from mintscope.kit.http.request import Request, UnreadableBody, parse_shape
+from mintscope.kit.http.request import Request, UnreadableBody, described, parse_shape
 from mintscope.kit.http.response import NO_STORE, Response
 from mintscope.kit.primitives import ADDRESS, SIGNATURE, UnixMs, about
 from mintscope.kit.time import iso_time_ms
@@ -445,6 +445,8 @@ def envelope_of(error: ServiceError, at: UnixMs, request_id: bytes) -> Failure:
 
 FIELDS_MAX: Final = 32
 BOOLEANS: Final = ["true", "false"]
+UNIX_SECONDS: Final = "Unix seconds"
+"""Names the unit of a query field in its description, and in the error of a wrong value."""
 NO_SUCH: Final = re.compile(r"Invalid enum value (.*)")
 BETWEEN: Final = re.compile(r",(?![^()]*\))")  # a comma in parentheses does not separate values
 
@@ -462,8 +464,7 @@ def read_query(request: Request, shape: type[Shape]) -> Shape:
     lists_read: dict[str, list[str]] = {}
     for name, text in _fields(request):
         if name not in names:
-            known = ", ".join(sorted(names)) or "none"
-            raise BadRequest(f"expected the query fields {known}; was {name[:50]!r}")
+            raise BadRequest(f"expected {_listed(names)}; was {name[:50]!r}")
         if name in lists:
             # `names=` is an empty list, not a list of one empty name.
             one = () if not text and name in optional else BETWEEN.split(text)
@@ -525,11 +526,23 @@ def _names(
     return frozenset(properties), frozenset(lists), frozenset(optional)
 
 
+def _listed(names: Collection[str]) -> str:
+    match sorted(names):
+        case []:
+            return "no query fields"
+        case [name]:
+            return f"only the query field {name}"
+        case several:
+            return f"the query fields {', '.join(several)}"
+
+
 def _range(field: Mapping[str, object]) -> str | None:
     """Return the expected number, such as "an integer from 1 to 9"; None for other types."""
     name = {"integer": "an integer", "number": "a number"}.get(str(field.get("type")))
     if name is None:
         return None
+    if UNIX_SECONDS in str(field.get("description")):  # people send dates
+        name = f"{UNIX_SECONDS}, {name}"
     least = field.get("minimum")
     most = field.get("maximum")
     above = name if least is None else f"{name} of at least {least}"
@@ -554,7 +567,7 @@ def _flaw_text(
     # msgspec describes a boolean that is a number in other words, such as "Number out of range".
     if known and known.values == BOOLEANS:
         return f"{field}: expected one of true, false; was {str(values[field])[:50]!r}"
-    return f"{field}: {what[:1].lower()}{what[1:]}"
+    return described(problem, values, shape)
 
 
 TEXT_MAX: Final = 512

@@ -40,9 +40,9 @@ async def nothing() -> Any:
     return {"type": "http.disconnect"}
 
 
-def asked(query: str) -> Asked:
+def asked(query: str, shape: type[msgspec.Struct] = Asked) -> Any:
     scope = {"type": "http", "headers": [], "query_string": query.encode()}
-    return read_query(Request(scope, nothing), Asked)
+    return read_query(Request(scope, nothing), shape)
 
 
 def test_fields_are_read_by_their_types() -> None:
@@ -59,13 +59,20 @@ def test_a_list_is_read_from_one_field_or_from_several() -> None:
     [
         ("limit=0", "limit: expected an integer from 1 to 100; was '0'"),
         ("limit=many", "limit: expected an integer from 1 to 100; was 'many'"),
-        ("from=-1", "from: expected an integer of at least 0; was '-1'"),
+        ("from=-1", "from: expected Unix seconds, an integer of at least 0; was '-1'"),
+        (
+            "from=2026-01-01",
+            "from: expected Unix seconds, an integer of at least 0; was '2026-01-01'",
+        ),
         ("limit=1&limit=2", "limit: expected once; was there several times"),
         ("limt=1", "expected the query fields from, limit, names, sorts, tf; was 'limt'"),
         ("tf=1h", "tf: expected one of h1, m1; was '1h'"),
         ("sorts=age,aeg", "sorts[1]: expected one of age, price; was 'aeg'"),
         ("tf=" + "x" * 99, f"tf: expected one of h1, m1; was '{'x' * 49}"),
-        ("names=a,b&names=c,d", "names: expected `array` of length <= 3"),
+        (
+            "names=a,b&names=c,d",
+            "names: expected an array of at most 3 items; there was an array of 4 items",
+        ),
         ("&".join(f"a{n}=1" for n in range(40)), "expected a query of at most 32 fields, in UTF-8"),
     ],
 )
@@ -73,6 +80,29 @@ def test_invalid_queries_are_reported(query: str, answered: str) -> None:
     with pytest.raises(BadRequest, match=r".*") as refused:
         asked(query)
     assert str(refused.value) == answered
+
+
+class One(msgspec.Struct):
+    limit: int = 10
+
+
+class Nothing(msgspec.Struct):
+    """A query without fields."""
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [
+        (One, "expected only the query field limit; was 'limt'"),
+        (Nothing, "expected no query fields; was 'limt'"),
+    ],
+)
+def test_the_error_of_an_unknown_field_lists_the_known_ones(
+    shape: type[msgspec.Struct], expected: str
+) -> None:
+    with pytest.raises(BadRequest) as refused:
+        asked("limt=1", shape)
+    assert str(refused.value) == expected
 
 
 @given(st.integers(-(2**63), 2**63 - 1), st.text(max_size=50))

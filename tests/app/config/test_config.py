@@ -245,7 +245,7 @@ def test_emails_and_a_demo_wallet_are_refused_on_other_addresses(folder: Path, h
         (
             "MINTSCOPE_API__PORT",
             "http",
-            "MINTSCOPE_API__PORT (environment): expected a whole number; was 'http'",
+            "MINTSCOPE_API__PORT (environment): expected an integer; was 'http'",
         ),
         ("MINTSCOPE_API__PORT", "70000", "expected at most 65535; was '70000'"),
         ("MINTSCOPE_PAYMENTS__ENABLED", "maybe", "expected true or false; was 'maybe'"),

@@ -6,9 +6,9 @@ from pydantic_core import ErrorDetails
 
 # By the type of an error of pydantic; the values in braces are those of its context.
 EXPECTATIONS: Final = {
-    "int_parsing": "a whole number",
-    "int_from_float": "a whole number",
-    "int_parsing_size": "a smaller whole number",
+    "int_parsing": "an integer",
+    "int_from_float": "an integer",
+    "int_parsing_size": "a smaller integer",
     "float_parsing": "a number",
     "finite_number": "a finite number",
     "bool_parsing": "true or false",
