@@ -13,6 +13,7 @@ from mintscope.accounts.wallets.wire import PaymentsQuery
 from mintscope.alerts.conditions import FIELDS as REPORTED
 from mintscope.alerts.conditions import UnwatchableCondition, watched_by
 from mintscope.alerts.wire import EventsQuery, NewSignal
+from mintscope.api.query import read_query
 from mintscope.api.screen import ScreenQuery, ScreenRequest
 from mintscope.api.series.backtest import BacktestQuery, BacktestRequest
 from mintscope.api.series.series import PricesRequest
@@ -20,7 +21,7 @@ from mintscope.api.series.udf import HistoryQuery, MarksQuery, SearchQuery, Symb
 from mintscope.api.series.wire import CandlesQuery, IndicatorsQuery, SwapsQuery
 from mintscope.api.tokens import ListQuery
 from mintscope.api.v1 import BatchRequest
-from mintscope.api.wire import PurchaseQuery, ReportQuery, TokenQuery, read_query
+from mintscope.api.wire import PurchaseQuery, ReportQuery, TokenQuery
 from mintscope.credits.sign_in import ChallengeFlaw, find_text_flaw, write_text
 from mintscope.kit.errors import BadRequest
 from mintscope.kit.http.request import Request, UnreadableBody, parse_object, parse_shape

@@ -257,7 +257,12 @@ async def test_a_source_in_doubt_is_asked_every_five_seconds() -> None:
 
 @pytest.mark.parametrize(
     ("text", "was"),
-    [(None, "missing"), ("11", "'11'"), ("7" * 20, f"'{'7' * 20}'"), ("7" * 21, f"'{'7' * 20}'")],
+    [
+        (None, "it is missing"),
+        ("11", "was '11'"),
+        ("7" * 20, f"was '{'7' * 20}'"),
+        ("7" * 21, f"was '{'7' * 20}'"),
+    ],
 )
 def test_the_error_shows_at_most_20_characters_of_a_wrong_bundle(
     text: str | None, was: str
@@ -265,4 +270,4 @@ def test_the_error_shows_at_most_20_characters_of_a_wrong_bundle(
     with pytest.raises(InvalidBundle) as caught:
         parse_bundle(text)
 
-    assert str(caught.value) == f"expected a bundle of 10, 50, 100, 500 credits; was {was}"
+    assert str(caught.value) == f"expected a bundle of 10, 50, 100 or 500 credits; {was}"

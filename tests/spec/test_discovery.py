@@ -128,7 +128,7 @@ async def test_the_guide_names_every_operation(listed: SellingApi) -> None:
         has_fields = each.query is not None and each.query.__struct_fields__
         assert f"`{each.method} {each.path}{'?' if has_fields else '`'}" in text
         assert each.description in text
-    candles = "/candles?tf=d1|h1|h4|m1|m15|m30|m5|s15&from=&to=&limit=&cursor=&candles=all|closed"
+    candles = "/candles?tf=s15|m1|m5|m15|m30|h1|h4|d1&from=&to=&limit=&cursor=&candles=all|closed"
     units = "&fill=none|previous&in=marketcap|sol|usd&format=arrow|csv|json|parquet&pool=&profile=`"
     assert f"{candles}{units}" in text
     assert "/v1/credits/purchase?bundle=10|50|100|500`" in text

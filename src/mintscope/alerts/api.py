@@ -25,8 +25,9 @@ from mintscope.alerts.conditions import Field, SignalKind, UnwatchableCondition,
 from mintscope.alerts.messages import impossible
 from mintscope.api.discovery.operation import account_operation
 from mintscope.api.gate import idempotency_key
+from mintscope.api.query import read_query
 from mintscope.api.v1 import mint_of
-from mintscope.api.wire import decode_cursor, encode_cursor, read_body, read_query, success
+from mintscope.api.wire import decode_cursor, encode_cursor, read_body, success
 from mintscope.kit import errors
 from mintscope.kit.clock import Clock
 from mintscope.kit.http.rate_limit import RateLimit

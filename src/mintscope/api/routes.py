@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from mintscope.api.discovery.operation import PUBLIC_ROUTE, Operation, operations_of
+from mintscope.api.query import read_query
 from mintscope.api.tokens import (
     DemoRoutes,
     Icon,
@@ -20,7 +21,7 @@ from mintscope.api.tokens import (
     metadata_of,
 )
 from mintscope.api.v1 import mint_of
-from mintscope.api.wire import EXPECTED, decode_cursor, encode_cursor, read_query, success
+from mintscope.api.wire import EXPECTED, decode_cursor, encode_cursor, success
 from mintscope.kit.clock import Clock
 from mintscope.kit.errors import BadRequest, ErrorCode, InsufficientData, ServiceUnavailable
 from mintscope.kit.http.application import etag_of

@@ -14,6 +14,7 @@ from mintscope.accounts.keys.scope import Scope
 from mintscope.api import wire
 from mintscope.api.discovery.operation import OF_A_TOKEN, PAYERS, Operation
 from mintscope.api.gate import Caller
+from mintscope.api.query import read_query
 from mintscope.api.v1 import V1
 from mintscope.api.x402 import screen_resource
 from mintscope.kit.errors import BadRequest, ErrorCode, ServiceUnavailable
@@ -180,7 +181,7 @@ class ScreenRoutes:
         nextCursor leads to the next page.
         """
         caller = await self.v1.gate.admit_buyer(request)
-        return await self._sell(request, caller, wire.read_query(request, ScreenQuery))
+        return await self._sell(request, caller, read_query(request, ScreenQuery))
 
     @Operation(
         "POST",

@@ -19,8 +19,9 @@ from mintscope.api.discovery.operation import OF_CREDITS, PUBLIC_ROUTE, SPENDERS
 from mintscope.api.events import End, EndReason, EventStream, Streams
 from mintscope.api.failures import FOR_CREDITS
 from mintscope.api.gate import Caller
+from mintscope.api.query import read_query
 from mintscope.api.v1 import PRIVATE, V1, each_once, kind_of
-from mintscope.api.wire import ReportQuery, Wire, read_query
+from mintscope.api.wire import ReportQuery, Wire
 from mintscope.credits.ledger import Debited
 from mintscope.kit.errors import BadRequest, DataStale, ErrorCode, InvalidPayment, ServiceError
 from mintscope.kit.http.request import Request

@@ -22,13 +22,13 @@ from mintscope.api.discovery.operation import (
     PriceRange,
 )
 from mintscope.api.gate import Caller, Gate
+from mintscope.api.query import read_query
 from mintscope.api.wire import (
     ErrorBody,
     ReportQuery,
     TokenQuery,
     Wire,
     read_body,
-    read_query,
     success_with_body,
 )
 from mintscope.api.x402 import ResourceServer, report_resource

@@ -1,25 +1,20 @@
-"""The envelope, its bodies for credits and health, queries, and the cursors of pagination.
+"""The envelope, its bodies for credits and health, and the cursors of pagination.
 
 `data` of the token endpoint is `market.report.TokenReport`, encoded where the
 reports are stored; these bytes are put into the envelope unchanged.
 
-Each field of a body has a description and a range (`Annotated[int, msgspec.Meta(...)]`).  In a
-query, a list is one field with values separated by commas, or several fields of the same name,
-because clients generated from OpenAPI send either form.
+Each field of a body has a description and a range (`Annotated[int, msgspec.Meta(...)]`).
 """
 
-import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Collection, Mapping, Sequence
-from functools import cache, lru_cache
-from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
-from urllib.parse import parse_qsl
+from functools import lru_cache
+from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from mintscope.kit.errors import UNPARSABLE, BadRequest, ErrorCode, ServiceError
-from mintscope.kit.http.request import Request, UnreadableBody, described, parse_shape
+from mintscope.kit.http.request import Request, UnreadableBody, parse_shape
 from mintscope.kit.http.response import NO_STORE, Response
 from mintscope.kit.primitives import ADDRESS, SIGNATURE, UnixMs, about
 from mintscope.kit.time import iso_time_ms
@@ -441,133 +436,6 @@ def envelope_of(error: ServiceError, at: UnixMs, request_id: bytes) -> Failure:
         x402_version=VERSION if is_for_sale else UNSET,
         accepts=[Version2Only(SCHEME, VERSION_2_ONLY)] if is_for_sale else UNSET,
     )
-
-
-FIELDS_MAX: Final = 32
-BOOLEANS: Final = ["true", "false"]
-UNIX_SECONDS: Final = "Unix seconds"
-"""Names the unit of a query field in its description, and in the error of a wrong value."""
-NO_SUCH: Final = re.compile(r"Invalid enum value (.*)")
-BETWEEN: Final = re.compile(r",(?![^()]*\))")  # a comma in parentheses does not separate values
-
-Shape = TypeVar("Shape", bound=msgspec.Struct)
-
-
-def read_query(request: Request, shape: type[Shape]) -> Shape:
-    """Return the query of *request* as *shape*.
-
-    Raises BadRequest for a query that cannot be read, and for a field that is unknown, missing,
-    invalid, or repeated although it is no list.
-    """
-    names, lists, optional = _names(shape)
-    values: dict[str, str | list[str]] = {}
-    lists_read: dict[str, list[str]] = {}
-    for name, text in _fields(request):
-        if name not in names:
-            raise BadRequest(f"expected {_listed(names)}; was {name[:50]!r}")
-        if name in lists:
-            # `names=` is an empty list, not a list of one empty name.
-            one = () if not text and name in optional else BETWEEN.split(text)
-            lists_read.setdefault(name, []).extend(one)
-        elif name in values:
-            raise BadRequest(f"{name}: expected once; was there several times")
-        else:
-            values[name] = text
-    values |= lists_read
-    try:
-        return msgspec.convert(values, shape, strict=False)
-    except msgspec.ValidationError as cause:
-        raise BadRequest(_flaw_text(str(cause), values, shape)) from cause
-
-
-class QueryField(NamedTuple):
-    """The values that a query field accepts.
-
-    values    all of them if the field is an enumeration or a boolean; otherwise empty
-    is_list   whether the field is a list; *values* and *range* are then those of an item
-    range     the expected integer or number with its range, for messages; None for other types
-    """
-
-    values: Sequence[str]
-    is_list: bool
-    range: str | None
-
-
-@cache
-def query_fields(shape: type[msgspec.Struct]) -> Mapping[str, QueryField]:
-    """Return the accepted values of each field of the query *shape*, by the name of the field."""
-    shapes = msgspec.json.schema_components((shape,))[1]
-    found: dict[str, QueryField] = {}
-    for name, field in shapes[shape.__name__]["properties"].items():
-        one = field.get("items", field)
-        reference = one.get("$ref", "").rpartition("/")[2]
-        values = [str(value) for value in shapes.get(reference, one).get("enum", ())]
-        if one.get("type") == "boolean":
-            values = BOOLEANS
-        found[name] = QueryField(values, is_list="items" in field, range=_range(one))
-    return found
-
-
-def _fields(request: Request) -> list[tuple[str, str]]:
-    try:
-        return parse_qsl(request.query.decode(), keep_blank_values=True, max_num_fields=FIELDS_MAX)
-    except ValueError as cause:
-        raise BadRequest(f"expected a query of at most {FIELDS_MAX} fields, in UTF-8") from cause
-
-
-@cache
-def _names(
-    shape: type[msgspec.Struct],
-) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
-    """Return the names of the fields of *shape*: all, lists, and lists that may be empty."""
-    properties = msgspec.json.schema(shape)["$defs"][shape.__name__]["properties"]
-    lists = [name for name, field in properties.items() if field.get("type") == "array"]
-    optional = [name for name in lists if properties[name].get("default") == []]
-    return frozenset(properties), frozenset(lists), frozenset(optional)
-
-
-def _listed(names: Collection[str]) -> str:
-    match sorted(names):
-        case []:
-            return "no query fields"
-        case [name]:
-            return f"only the query field {name}"
-        case several:
-            return f"the query fields {', '.join(several)}"
-
-
-def _range(field: Mapping[str, object]) -> str | None:
-    """Return the expected number, such as "an integer from 1 to 9"; None for other types."""
-    name = {"integer": "an integer", "number": "a number"}.get(str(field.get("type")))
-    if name is None:
-        return None
-    if UNIX_SECONDS in str(field.get("description")):  # people send dates
-        name = f"{UNIX_SECONDS}, {name}"
-    least = field.get("minimum")
-    most = field.get("maximum")
-    above = name if least is None else f"{name} of at least {least}"
-    return f"{name} from {least} to {most}" if least is not None and most is not None else above
-
-
-def _flaw_text(
-    problem: str, values: Mapping[str, str | list[str]], shape: type[msgspec.Struct]
-) -> str:
-    """Return the error text for a faulty query field: msgspec's *problem* in plain English."""
-    # msgspec's messages look like this: Expected `int`, got `str` - at `$.limit`
-    what, at, where = problem.partition(" - at `$.")
-    if not at:
-        return what.replace("Object missing required field", "expected the query field")
-    field = where.rstrip("`").replace("[...]", "")
-    known = query_fields(shape).get(field.partition("[")[0])
-    value = NO_SUCH.match(what)
-    if known and known.range is not None:
-        return f"{field}: expected {known.range}; was {str(values[field])[:50]!r}"
-    if known and known.values and value:
-        return f"{field}: expected one of {', '.join(known.values)}; was {value[1][:50]}"
-    # msgspec describes a boolean that is a number in other words, such as "Number out of range".
-    if known and known.values == BOOLEANS:
-        return f"{field}: expected one of true, false; was {str(values[field])[:50]!r}"
-    return described(problem, values, shape)
 
 
 TEXT_MAX: Final = 512

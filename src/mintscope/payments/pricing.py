@@ -244,9 +244,9 @@ def parse_bundle(text: str | None) -> Bundle:
     for bundle in BUNDLES:
         if text == str(bundle.credits):
             return bundle
-    sizes = ", ".join(str(bundle.credits) for bundle in BUNDLES)
-    shown = "missing" if text is None else repr(text[:BUNDLE_SHOWN_MAX])
-    raise InvalidBundle(f"expected a bundle of {sizes} credits; was {shown}")
+    *sizes, largest = [str(bundle.credits) for bundle in BUNDLES]
+    was = "it is missing" if text is None else f"was {text[:BUNDLE_SHOWN_MAX]!r}"
+    raise InvalidBundle(f"expected a bundle of {', '.join(sizes)} or {largest} credits; {was}")
 
 
 class BundlePrice(msgspec.Struct, frozen=True, kw_only=True):

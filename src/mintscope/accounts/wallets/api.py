@@ -27,14 +27,8 @@ from mintscope.accounts.wallets.wallets import (
 )
 from mintscope.api.discovery.operation import account_operation
 from mintscope.api.gate import idempotency_key
-from mintscope.api.wire import (
-    Challenge,
-    decode_cursor,
-    encode_cursor,
-    read_body,
-    read_query,
-    success,
-)
+from mintscope.api.query import read_query
+from mintscope.api.wire import Challenge, decode_cursor, encode_cursor, read_body, success
 from mintscope.credits.ledger import CreditLedger
 from mintscope.credits.sign_in import (
     NONCE_BYTES,

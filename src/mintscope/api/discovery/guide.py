@@ -12,7 +12,7 @@ import msgspec
 from mintscope.api.discovery.openapi import Identity
 from mintscope.api.discovery.operation import Operation
 from mintscope.api.discovery.responses import Examples, schemas_of
-from mintscope.api.wire import query_fields
+from mintscope.api.query import query_fields
 from mintscope.payments.pricing import BUNDLES, REQUEST_USD
 from mintscope.solana.blocks import WSOL
 

@@ -135,7 +135,7 @@ class Operation(Route):
     scope          the scope that an API key needs; None if it takes no key, or any key
     price          the price of one call, if it is charged
     unit           what one credit pays for; "" for one call
-    query          the type of the query, for `wire.read_query`
+    query          the type of the query, for `read_query`
     body           the type of the request's body
     media_type     the media type of success; only JSON has an envelope; for events, *data* has
                    the data of each event by name

@@ -14,10 +14,11 @@ from msgspec import UNSET, Meta, UnsetType
 
 from mintscope.accounts.keys.scope import Scope
 from mintscope.api.discovery.operation import OF_TOKENS, SPENDERS, Operation, PriceRange, sold_page
+from mintscope.api.query import read_query
 from mintscope.api.series.swaps import Made, SeriesShop, Wanted, made_of, not_tracked
 from mintscope.api.series.wire import TIME_MAX, Token
 from mintscope.api.v1 import NOT_TRACKED, each_once, mint_of
-from mintscope.api.wire import ErrorBody, Wire, read_body, read_query
+from mintscope.api.wire import ErrorBody, Wire, read_body
 from mintscope.kit.errors import BadRequest, InsufficientData, TokenNotFound
 from mintscope.kit.http.request import Request
 from mintscope.kit.http.response import Response

@@ -6,10 +6,11 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from mintscope.api.discovery.operation import sold_page
+from mintscope.api.query import read_query
 from mintscope.api.series.swaps import Made, SeriesShop, Wanted, decimal, made_of, not_tracked
 from mintscope.api.series.wire import Amount, Token
 from mintscope.api.v1 import mint_of
-from mintscope.api.wire import EXAMPLE_WALLET, Wire, read_query
+from mintscope.api.wire import EXAMPLE_WALLET, Wire
 from mintscope.kit.http.request import Request
 from mintscope.kit.http.response import Response
 from mintscope.kit.primitives import Mint, about

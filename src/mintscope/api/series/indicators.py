@@ -13,11 +13,12 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from mintscope.api.discovery.operation import sold_page
+from mintscope.api.query import read_query
 from mintscope.api.series import wire
 from mintscope.api.series.series import look_of, range_of, read_series, read_supply, used
 from mintscope.api.series.swaps import Made, SeriesShop, Wanted, made_of, not_tracked
 from mintscope.api.v1 import mint_of
-from mintscope.api.wire import encode_cursor, read_query
+from mintscope.api.wire import encode_cursor
 from mintscope.kit.errors import BadRequest
 from mintscope.kit.http.request import Request
 from mintscope.kit.http.response import Response

@@ -12,6 +12,7 @@ from typing import Annotated, Final
 from msgspec import Meta
 
 from mintscope.api.discovery.operation import Operation, operations_of, sold_page
+from mintscope.api.query import read_query
 from mintscope.api.series.backtest import BacktestRoutes
 from mintscope.api.series.holders import HolderRoutes
 from mintscope.api.series.indicators import IndicatorRoutes
@@ -30,7 +31,7 @@ from mintscope.api.series.swaps import (
 from mintscope.api.series.udf import UdfRoutes
 from mintscope.api.series.wire import Amount, PriceOfSwap, Token
 from mintscope.api.v1 import V1, mint_of
-from mintscope.api.wire import Wire, read_query
+from mintscope.api.wire import Wire
 from mintscope.kit.errors import InsufficientData
 from mintscope.kit.http.rate_limit import AddressLimit
 from mintscope.kit.http.request import Request

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from mintscope.accounts.keys.scope import Scope
 from mintscope.api.discovery.operation import OF_TOKENS, SPENDERS, Operation, sold_page
 from mintscope.api.gate import Caller
+from mintscope.api.query import read_query
 from mintscope.api.series.swaps import (
     Made,
     ReadRows,
@@ -38,15 +39,7 @@ from mintscope.api.series.wire import (
     VolumeProfile,
 )
 from mintscope.api.v1 import NOT_TRACKED, V1, mint_of
-from mintscope.api.wire import (
-    EXPECTED,
-    ErrorBody,
-    Wire,
-    decode_cursor,
-    encode_cursor,
-    read_body,
-    read_query,
-)
+from mintscope.api.wire import EXPECTED, ErrorBody, Wire, decode_cursor, encode_cursor, read_body
 from mintscope.api.x402 import series_resource
 from mintscope.kit.errors import (
     BadRequest,

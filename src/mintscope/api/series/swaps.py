@@ -11,6 +11,7 @@ from msgspec.structs import astuple
 
 from mintscope.api.discovery.operation import sold_page
 from mintscope.api.gate import Caller, Gate
+from mintscope.api.query import read_query
 from mintscope.api.series.wire import (
     Amount,
     BeforeSwap,
@@ -20,7 +21,7 @@ from mintscope.api.series.wire import (
     SwapsQuery,
 )
 from mintscope.api.v1 import Freshness, mint_of, token_status
-from mintscope.api.wire import Wire, decode_cursor, encode_cursor, read_query
+from mintscope.api.wire import Wire, decode_cursor, encode_cursor
 from mintscope.api.x402 import ResourceServer, is_bare, series_resource
 from mintscope.kit.clock import Clock
 from mintscope.kit.errors import (

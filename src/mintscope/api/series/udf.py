@@ -17,10 +17,11 @@ from msgspec.structs import replace
 from mintscope.accounts.keys.scope import Scope
 from mintscope.api.discovery.operation import OF_A_TOKEN, PUBLIC_ROUTE, SPENDERS, Operation
 from mintscope.api.failures import ErrorFormat
+from mintscope.api.query import read_query
 from mintscope.api.series.swaps import ReadRows, RowsSold, SeriesShop, not_tracked
 from mintscope.api.series.wire import TIME_MAX
 from mintscope.api.v1 import mint_of
-from mintscope.api.wire import Wire, read_query
+from mintscope.api.wire import Wire
 from mintscope.api.x402 import udf_resource
 from mintscope.kit.clock import Clock
 from mintscope.kit.errors import ErrorCode, InvalidTokenAddress, ServiceError, TokenNotFound
