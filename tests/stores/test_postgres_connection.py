@@ -80,6 +80,24 @@ def test_a_transaction_that_loses_its_connection_stores_nothing(
     assert db.execute(SUM).get == 0
 
 
+def test_a_script_on_a_lost_connection_raises_an_error(db: PostgresDatabase, dsn: str) -> None:
+    raised: list[DatabaseError] = []
+
+    def work() -> None:
+        with db.transaction():
+            lose(db, dsn)
+            with suppress(DatabaseError):
+                db.execute(ADD, (1,))
+            try:
+                db.script("CREATE TABLE never (n bigint); CREATE TABLE never_either (n bigint)")
+            except DatabaseError as error:
+                raised.append(error)
+
+    with pytest.raises(DatabaseAway):
+        work()
+    assert [type(error) for error in raised] == [DatabaseAway]
+
+
 @pytest.mark.parametrize("arrives", [True, False])
 def test_a_commit_whose_answer_was_lost_is_looked_up(
     db: PostgresDatabase, dsn: str, *, arrives: bool

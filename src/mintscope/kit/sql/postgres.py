@@ -362,9 +362,8 @@ class PostgresDatabase:
     def script(self, text: str) -> None:
         """Run several statements without values; a transaction must have begun."""
         with self._translated():
-            if self._connection is not None:
-                # Only a statement that is not prepared may consist of several.
-                self._connection.execute(text.encode(), prepare=False)
+            # Only a statement that is not prepared may consist of several.
+            self._cursor().connection.execute(text.encode(), prepare=False)
 
     def changes(self) -> int:
         """Return the number of rows that the last statement changed."""
