@@ -54,6 +54,7 @@ class Node:
         self.code: int | None = None
         self.is_away = False
         self.is_garbled = False
+        self.has_closed: set[str] = set()  # accounts that no longer exist
         self.asked: list[str] = []
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
@@ -67,7 +68,10 @@ class Node:
                 return httpx.Response(200, json={"jsonrpc": "2.0", "id": 1, "error": error})
             value: list[Any] = [{"address": each, "amount": "1"} for each in reversed(ACCOUNTS)]
         else:
-            value = [state_of(address) for address in asked["params"][0]]
+            value = [
+                None if address in self.has_closed else state_of(address)
+                for address in asked["params"][0]
+            ]
             if self.is_garbled:
                 value = []
         result = {"context": {"slot": 9}, "value": value}
@@ -157,6 +161,20 @@ async def test_an_answer_without_accounts_counts_as_a_failure(
     assert await holders.of(MINT, BOOKED) is first
     with pytest.raises(ServiceUnavailable, match="try again"):
         await holders.of(Mint(WALLET), BOOKED)
+
+
+async def test_a_closed_account_is_left_out(reader: Reader, node: Node) -> None:
+    node.has_closed = {next(iter(ACCOUNTS))}
+    found = await reader(3).of(MINT, BOOKED)
+    assert [one.owner for one in found.holders] == [INCINERATOR, SPOOFED, LOCKED, RAYDIUM, WALLET]
+
+
+async def test_a_node_that_has_none_of_the_accounts_that_it_named_counts_as_a_failure(
+    reader: Reader, node: Node
+) -> None:
+    node.has_closed = {*ACCOUNTS}
+    with pytest.raises(ServiceUnavailable, match="try again"):
+        await reader(3).of(MINT, BOOKED)
 
 
 async def test_requests_soon_after_a_failure_send_no_calls(
