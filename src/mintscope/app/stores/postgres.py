@@ -251,7 +251,7 @@ class PostgresEngine:
 
     def compact(self) -> Sequence[tuple[str, int, int]]:
         """Raise UnusableStore, because PostgreSQL compacts its own files."""
-        raise UnusableStore("expected files of SQLite; the store is a PostgreSQL, which vacuums")
+        raise UnusableStore("expected SQLite; the store is PostgreSQL, which frees space itself")
 
     def migrations(self, *, is_done: bool) -> list[str]:
         """Return the names of the pending migrations, all for a new store; if *is_done*, run them.

@@ -184,7 +184,7 @@ class HttpProtocol(UpgradingProtocol):
     def give_way(self) -> None:
         """Close the connection to make room for another one, after its started responses."""
         is_silent = self._whole and not self._keeps
-        refusal = ServiceUnavailable("Others needed the connection before the request.")
+        refusal = ServiceUnavailable("The connection was closed for others: connect again.")
         if not self._is_idle():
             self._refuse(refusal)
             return
