@@ -55,6 +55,7 @@ class Node:
         self.is_away = False
         self.is_garbled = False
         self.has_closed: set[str] = set()  # accounts that no longer exist
+        self.names_none = False  # of the accounts
         self.asked: list[str] = []
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
@@ -66,7 +67,8 @@ class Node:
             if self.code is not None:
                 error = {"code": self.code, "message": "no"}
                 return httpx.Response(200, json={"jsonrpc": "2.0", "id": 1, "error": error})
-            value: list[Any] = [{"address": each, "amount": "1"} for each in reversed(ACCOUNTS)]
+            named = () if self.names_none else reversed(ACCOUNTS)
+            value: list[Any] = [{"address": each, "amount": "1"} for each in named]
         else:
             value = [
                 None if address in self.has_closed else state_of(address)
@@ -173,6 +175,12 @@ async def test_a_node_that_has_none_of_the_accounts_that_it_named_counts_as_a_fa
     reader: Reader, node: Node
 ) -> None:
     node.has_closed = {*ACCOUNTS}
+    with pytest.raises(ServiceUnavailable, match="try again"):
+        await reader(3).of(MINT, BOOKED)
+
+
+async def test_a_mint_with_a_supply_has_holders(reader: Reader, node: Node) -> None:
+    node.names_none = True
     with pytest.raises(ServiceUnavailable, match="try again"):
         await reader(3).of(MINT, BOOKED)
 

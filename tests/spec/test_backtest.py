@@ -131,7 +131,7 @@ async def test_a_backtest_without_a_closed_candle_is_free(market: SeriesService)
 @pytest.mark.parametrize(
     ("asked", "problem"),
     [
-        ({}, "expected the query field `where`"),
+        ({}, "expected the query field where; it is missing"),
         ({"where": "rsi_m5 <"}, "where: at character 9: expected a field"),
         ({"where": "liquidity > 1"}, "where: liquidity has no stored past"),
         (

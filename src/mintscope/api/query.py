@@ -22,6 +22,7 @@ TIMEFRAME: Final = re.compile(r"([smhd]?)([0-9]+)")
 UNIX_SECONDS: Final = "Unix seconds"
 """Names the unit of a query field in its description, and in the error of a wrong value."""
 NO_SUCH: Final = re.compile(r"Invalid enum value (.*)")
+MISSING: Final = re.compile(r"Object missing required field `(.*)`")
 BETWEEN: Final = re.compile(r",(?![^()]*\))")  # a comma in parentheses does not separate values
 
 Shape = TypeVar("Shape", bound=msgspec.Struct)
@@ -129,8 +130,11 @@ def _range(field: Mapping[str, object]) -> str | None:
         name = f"{UNIX_SECONDS}, {name}"
     least = field.get("minimum")
     most = field.get("maximum")
-    above = name if least is None else f"{name} of at least {least}"
-    return f"{name} from {least} to {most}" if least is not None and most is not None else above
+    if least is not None and most is not None:
+        return f"{name} from {least} to {most}"
+    if most is not None:
+        return f"{name} of at most {most}"
+    return name if least is None else f"{name} of at least {least}"
 
 
 def _flaw_text(
@@ -140,7 +144,8 @@ def _flaw_text(
     # msgspec's messages look like this: Expected `int`, got `str` - at `$.limit`
     what, at, where = problem.partition(" - at `$.")
     if not at:
-        return what.replace("Object missing required field", "expected the query field")
+        missing = MISSING.match(what)
+        return f"expected the query field {missing[1]}; it is missing" if missing else what
     field = where.rstrip("`").replace("[...]", "")
     known = query_fields(shape).get(field.partition("[")[0])
     value = NO_SUCH.match(what)

@@ -84,11 +84,27 @@ def test_invalid_queries_are_reported(query: str, answered: str) -> None:
 
 
 class One(msgspec.Struct):
-    limit: int = 10
+    limit: Annotated[int, msgspec.Meta(le=9)] = 9
+
+
+class Needed(msgspec.Struct):
+    mints: list[str]
 
 
 class Nothing(msgspec.Struct):
     """A query without fields."""
+
+
+def test_the_error_of_a_missing_field_names_it() -> None:
+    with pytest.raises(BadRequest) as refused:
+        asked("", Needed)
+    assert str(refused.value) == "expected the query field mints; it is missing"
+
+
+def test_the_error_of_a_number_without_a_minimum_shows_its_maximum() -> None:
+    with pytest.raises(BadRequest) as refused:
+        asked("limit=10", One)
+    assert str(refused.value) == "limit: expected an integer of at most 9; was '10'"
 
 
 @pytest.mark.parametrize(

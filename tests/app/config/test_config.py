@@ -153,6 +153,9 @@ def test_lists_headers_and_slots_are_read_from_the_environment(
             '[api]\ntrusted_proxies = ["10.0.0.1/8"]',
             "api.trusted_proxies (mintscope.toml): 10.0.0.1/8 has host bits set; was '10.0.0.1/8'",
         ),
+        ("[api]\nport = [1]", "expected an integer; was [1]"),
+        ("[api]\nhost = 5", "expected text; was 5"),
+        ("[payments]\nenabled = []", "expected true or false; was []"),
         ("[api]\nport = 70000", "expected at most 65535; was 70000"),
         (
             "[api]\nstale_after_s = nan",
@@ -249,6 +252,7 @@ def test_emails_and_a_demo_wallet_are_refused_on_other_addresses(folder: Path, h
         ),
         ("MINTSCOPE_API__PORT", "70000", "expected at most 65535; was '70000'"),
         ("MINTSCOPE_PAYMENTS__ENABLED", "maybe", "expected true or false; was 'maybe'"),
+        ("MINTSCOPE_PAYMENTS__PRICE_USD", "cheap", "expected a number; was 'cheap'"),
         ("MINTSCOPE_API__STALE_AFTER_S", "soon", "expected a number; was 'soon'"),
         ("MINTSCOPE_MAIL__DELIVERY", "post", "expected 'none', 'smtp' or 'page'; was 'post'"),
         ("MINTSCOPE_CHAIN", "x", "MINTSCOPE_CHAIN (environment): expected a table of settings"),

@@ -190,10 +190,20 @@ async def test_old_blocks_that_ingest_has_just_read_may_be_finalized_and_folded_
     await chain.tailer.expect_folded()
 
 
+async def test_a_stall_does_not_reset_a_check_that_fails(chain: Chain) -> None:
+    await chain.live(41)
+    chain.clock.advance(200_000)
+    await chain.read(0, folded=100)
+
+    with pytest.raises(ServiceUnavailable, match="behind the newest"):
+        await chain.tailer.expect_final()
+
+
 async def test_finality_is_not_checked_while_ingest_reads_old_blocks(chain: Chain) -> None:
     await chain.live(41)
     chain.clock.advance(600_000)
-    await chain.read(500, folded=100)
+    await chain.read(0, folded=100)
+    await chain.read(590, folded=100)
 
     await chain.tailer.expect_final()
 

@@ -184,7 +184,9 @@ class HttpProtocol(UpgradingProtocol):
     def give_way(self) -> None:
         """Close the connection to make room for another one, after its started responses."""
         is_silent = self._whole and not self._keeps
-        refusal = ServiceUnavailable("The connection was closed for others: connect again.")
+        refusal = ServiceUnavailable(
+            "The connection was closed to make room for another: connect again."
+        )
         if not self._is_idle():
             self._refuse(refusal)
             return

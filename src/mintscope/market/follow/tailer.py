@@ -37,10 +37,14 @@ EVENTS_PER_READ: Final = 256
 LIVE_MS_MAX: Final = 5_000  # older slots do not measure finality: they may be final when read
 LOADS_AT_ONCE: Final = 8
 # Finality takes 13 s before Alpenglow, and the fold of final slots begins up to 10 s later.  The
-# checks fail only after much longer delays, and only if the newest block has been recent for as
-# long: until then, ingest reads old blocks, or finalizes and folds those that it has just read.
+# checks fail only after much longer delays, and only if blocks have been recent for as long: until
+# then, ingest reads old blocks, or finalizes and folds those that it has just read.
 FINAL_LATE_S: Final = 40.0
 FOLD_LATE_S: Final = 60.0
+# Blocks become recent below the first age of the newest one, and old above the second: a short
+# stall must not reset a check that fails.
+RECENT_S: Final = 40
+OLD_S: Final = 300
 LOAD_ATTEMPTS: Final = 5
 UNREADABLE: Final = "The market data of this token cannot be read now; try again."
 
@@ -247,26 +251,27 @@ class LogTailer:
             )
 
     def _late_s(
-        self, late_s: float, ends: Callable[[LogTip], tuple[Slot | None, Slot | None]]
+        self, most_s: float, ends: Callable[[LogTip], tuple[Slot | None, Slot | None]]
     ) -> float | None:
-        """Return the seconds between two slots of the tip, *ends*, if they are more than *late_s*.
+        """Return the seconds between two slots of the tip, *ends*, if they are more than *most_s*.
 
-        They are estimated by the pace of the chain.  None if they are fewer or unknown, and until
-        blocks have been recent for *late_s* seconds.
+        They are estimated by the pace of the chain.  Return None if they are fewer or unknown, or
+        if blocks have not been recent for *most_s* seconds.
         """
         tip, pace, from_s = self._tip, self._meter.pace, self._recent_from_s
         if tip is None or pace is None or from_s is None or self._follows_files:
             return None
         first, last = ends(tip)
-        if first is None or last is None or self._clock.monotonic_s() - from_s <= late_s:
+        if first is None or last is None or self._clock.monotonic_s() - from_s <= most_s:
             return None
         seconds = pace.seconds(max(last - first, 0))
-        return seconds if seconds > late_s else None
+        return seconds if seconds > most_s else None
 
     def _note_recent(self, time: UnixS | None) -> None:
-        if not self._is_within(FINAL_LATE_S * SECOND_MS, time):
+        """Record since when blocks are recent; *time* is that of the newest one."""
+        if not self._is_within(OLD_S * SECOND_MS, time):
             self._recent_from_s = None
-        elif self._recent_from_s is None:
+        elif self._recent_from_s is None and self._is_within(RECENT_S * SECOND_MS, time):
             self._recent_from_s = self._clock.monotonic_s()
 
     def folded(self) -> Slot | None:

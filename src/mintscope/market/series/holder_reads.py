@@ -205,10 +205,10 @@ class NodeHolders:
             for account, data in zip(accounts, of_accounts, strict=True)
             if is_same_mint(data, mint)
         ]
-        # Some may have been closed since; if all seem to be, the node lags, and an empty list would
-        # be charged for.
-        if accounts and not owned:
-            raise Unreachable("expected the token accounts that the node named; it has none")
+        # Some may have been closed since.  If there is none at all, the node lags, and the client
+        # would pay for an empty list.
+        if not owned and (accounts or supply[0]):
+            raise Unreachable("expected the largest token accounts; the node has none")
         owners = sorted({owner for _, owner, _ in owned if owner is not None})
         programs: dict[str, str] = {}
         if owners:
