@@ -77,14 +77,14 @@ def query_fields(shape: type[msgspec.Struct]) -> Mapping[str, QueryField]:
         one = field.get("items", field)
         reference = one.get("$ref", "").rpartition("/")[2]
         values = [str(value) for value in shapes.get(reference, one).get("enum", ())]
-        values.sort(key=_duration)
+        values.sort(key=_by_length)
         if one.get("type") == "boolean":
             values = BOOLEANS
         found[name] = QueryField(values, is_list="items" in field, range=_range(one))
     return found
 
 
-def _duration(value: str) -> tuple[int, int]:
+def _by_length(value: str) -> tuple[int, int]:
     """Return the position of *value* by unit and number, if it is a timeframe like `m15` or `240`.
 
     Other values have the same position, the last.

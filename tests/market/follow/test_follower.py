@@ -144,7 +144,7 @@ class Chain:
         await self.tailer.catch_up()
 
     async def live(self, seconds: int) -> None:
-        """Append a block each second, which becomes final and is folded much later."""
+        """Append a block each second; none of them becomes final or is folded."""
         for _ in range(seconds):
             self.clock.advance(1_000)
             await self.read(1, folded=100)

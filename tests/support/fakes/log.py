@@ -104,6 +104,7 @@ class FakeLog:
     """A LogReader over a list of events, and the methods that append to it.
 
     page        the maximum number of events that one read returns
+    folded      the newest folded slot in the tip
     trimmed     the seq up to which events can no longer be read
     failing     an error that every read of the tip raises
     asking      a function that every read of the tip awaits

@@ -193,7 +193,7 @@ class Commands(TyperGroup):
         except (typer.Exit, BrokenPipeError):  # a regular end, or the output has no reader
             raise
         except typer.BadParameter as error:
-            error.message = _mistake(error)
+            error.message = _message_of(error)
             raise
         except Exception as error:
             from mintscope.app.stores.trouble import trouble_in_words  # noqa: PLC0415 - rare
@@ -219,18 +219,18 @@ class Commands(TyperGroup):
         shown.format_help(ctx, formatter)
 
 
-def _mistake(error: typer.BadParameter) -> str:
+def _message_of(error: typer.BadParameter) -> str:
     """Return the message of *error*; for an error of pydantic, the expectation and the input."""
     from pydantic import ValidationError  # noqa: PLC0415 - rare, and loads in 0.1 s
 
-    from mintscope.app.config.mistakes import EXPECTATIONS, expectation  # noqa: PLC0415 - with it
+    from mintscope.app.config import validation_errors  # noqa: PLC0415 - loads with it
 
     if not isinstance(error.__cause__, ValidationError):
         return error.message
     details = error.__cause__.errors()[0]
-    if details["type"] not in EXPECTATIONS:
+    if details["type"] not in validation_errors.EXPECTATIONS:
         return error.message
-    return f"{expectation(details)}; was {details['input']!r:.80}"
+    return f"{validation_errors.expectation(details)}; was {details['input']!r:.80}"
 
 
 app = typer.Typer(

@@ -148,7 +148,7 @@ def _facts(mints: list[Mint], config: ConfigFile) -> dict[Mint, MintFacts]:
         read = asyncio.run(ask_facts(chain, mints))
     except SourceError as error:
         reason = output.visible(str(error))
-        typer.echo(f"not checked by the node; ingest will do it: {reason}", err=True)
+        typer.echo(f"the mints were not checked; ingest checks them later: {reason}", err=True)
         return {}
     facts = {}
     for mint, found in read.items():

@@ -27,7 +27,7 @@ from pydantic_core import ErrorDetails
 
 from mintscope.app.config.config import ApiConfig, ChainConfig, Section
 from mintscope.app.config.groups import DELIMITER, PREFIX, Config, GeyserConfig, PaymentsConfig
-from mintscope.app.config.mistakes import expectation
+from mintscope.app.config.validation_errors import expectation
 from mintscope.app.config.values import is_loopback
 from mintscope.app.stores.folder import ROOTS_FILE, load_roots
 from mintscope.kit import credentials

@@ -258,7 +258,9 @@ class LogTailer:
         They are estimated by the pace of the chain.  Return None if they are fewer or unknown, or
         if blocks have not been recent for *most_s* seconds.
         """
-        tip, pace, from_s = self._tip, self._meter.pace, self._recent_from_s
+        tip = self._tip
+        pace = self._meter.pace
+        from_s = self._recent_from_s
         if tip is None or pace is None or from_s is None or self._follows_files:
             return None
         first, last = ends(tip)
@@ -316,7 +318,7 @@ class LogTailer:
     def _is_live(self, time: UnixS | None) -> bool:
         return self._is_within(LIVE_MS_MAX, time)
 
-    def _is_within(self, age_ms: float, time: UnixS | None) -> bool:
+    def _is_within(self, age_ms: int, time: UnixS | None) -> bool:
         return time is not None and self._clock.now() - time * SECOND_MS <= age_ms
 
     async def _restart(self) -> None:

@@ -1,4 +1,4 @@
-"""Errors of pydantic as messages of mintscope: the expectation, for people who read no Python."""
+"""Messages for validation errors of pydantic, in the form of all other errors: "expected ..."."""
 
 from typing import Final
 
