@@ -1,4 +1,4 @@
-"""The programs of `/docs` run as the pages show them: curl, both clients, and MCP.
+"""The programs of `/docs` and of the clients' READMEs run as shown: curl, both clients, and MCP.
 
 They are read from the pages of a served website, and run against it.  An example cannot have a
 value that a reader must get first, such as a signature, a code from an e-mail or the number of a
@@ -36,6 +36,11 @@ from support.scenes.whole_report import whole_report
 ROOT: Final = Path(__file__).resolve().parents[2]
 NODE: Final = Path(sys.executable).parent / "node"
 CLIENT: Final = ROOT / "packages" / "client-ts" / "src"
+# Each README starts with a program for a credit token; its others need a wallet.
+READMES: Final = {
+    "python": ROOT / "packages" / "client" / "README.md",
+    "ts": ROOT / "packages" / "client-ts" / "README.md",
+}
 PROGRAM: Final = re.compile(r'<code id="([\w-]+)" data-language="(\w+)">(.*?)</code>', re.DOTALL)
 ENDING: Final = {"post-credits-rotate", "delete-me-key"}  # these make a credential void
 GUIDE: Final = "guide of "
@@ -175,7 +180,18 @@ async def documented(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIt
             for name, language, text in programs_in(page):
                 if name not in PAYING | SERVING and not name.startswith("program-"):
                     programs[f"{GUIDE}{guide.slug}, {name}"] = {language: text}
-        yield Documented(site, reference, programs, await environment_of(site, http), folder)
+        environment = await environment_of(site, http)
+        programs[f"{GUIDE}packages, README"] = {
+            language: _first_program(path, language)
+            .replace("https://api.example", site.origin)
+            .replace("svc_credit_...", environment["MINTSCOPE_CREDENTIAL"])
+            for language, path in READMES.items()
+        }
+        yield Documented(site, reference, programs, environment, folder)
+
+
+def _first_program(readme: Path, language: str) -> str:
+    return readme.read_text().partition(f"```{language}\n")[2].partition("```")[0]
 
 
 def programs_in(page: str) -> Iterator[tuple[str, str, str]]:
