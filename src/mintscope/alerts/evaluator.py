@@ -133,6 +133,7 @@ class AlertEvaluator:
     async def _begin(self) -> None:
         """Continue from the stored position; begin at the tip of the log if that is impossible."""
         self._seq = None  # until the rest has succeeded
+        self._version = -1  # until the alerts are read: without mints, `round` reads nothing else
         evaluation, tip = self.evaluation, await self.reader.tip()
         evaluation.clear(0)
         standing = await self._watch()
