@@ -33,11 +33,15 @@ def full_reports(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Way(httpx.AsyncBaseTransport):
-    """A transport to the shop that records requests and loses the answers numbered in *lost*."""
+    """A transport to the shop that records requests and loses the answers numbered in *lost*.
 
-    def __init__(self, shop: SellingApi, *lost: int) -> None:
+    throttled    the number of the request that a proxy answers with 429
+    """
+
+    def __init__(self, shop: SellingApi, *lost: int, throttled: int | None = None) -> None:
         self._shop = httpx.ASGITransport(app=shop.service.app)
         self._lost = lost
+        self._throttled = throttled
         self.sent: list[httpx.Request] = []
         self.signatures: list[str | None] = []
 
@@ -45,6 +49,8 @@ class Way(httpx.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         self.sent.append(request)
         self.signatures.append(request.headers.get(HEADER))
+        if len(self.sent) == self._throttled:
+            return httpx.Response(429)
         answer = await self._shop.handle_async_request(request)
         if len(self.sent) in self._lost:
             await answer.aread()
@@ -62,8 +68,10 @@ class Buyer:
     def __init__(self, shop: SellingApi, world: World) -> None:
         self.shop, self.world = shop, world
 
-    def client(self, *lost: int, **options: Any) -> tuple[AsyncClient, Way]:
-        way = Way(self.shop, *lost)
+    def client(
+        self, *lost: int, throttled: int | None = None, **options: Any
+    ) -> tuple[AsyncClient, Way]:
+        way = Way(self.shop, *lost, throttled=throttled)
         options.setdefault("payer", WalletSignIn(self.world.buyer))
         return AsyncClient(ORIGIN, transport=way, patience_s=5, **options), way
 
@@ -107,6 +115,17 @@ async def test_a_lost_answer_takes_no_second_credit(buyer: Buyer) -> None:
     _, first, again = way.signatures
     assert answer.data.token == TRACKED
     assert (answer.credits_left, first) == (9, again)
+
+
+async def test_a_lost_answer_and_a_429_take_no_second_credit(buyer: Buyer) -> None:
+    await buyer.shop.buy()
+    client, way = buyer.client(2, throttled=3)
+    async with client:
+        answer = await client.with_raw_response.token(TRACKED)
+
+    _, first, throttled, again = way.signatures
+    assert answer.data.token == TRACKED
+    assert (answer.credits_left, first, first) == (9, throttled, again)
 
 
 async def test_a_wallet_without_credits_pays_if_payments_are_allowed(

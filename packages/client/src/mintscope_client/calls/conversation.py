@@ -294,6 +294,11 @@ def _may_change(failure: ClientError, *, is_held: bool) -> bool:
         case UnreadableError():
             return is_held
         case RefusedError(status=status):
-            return status >= 500 or status in ASKED_TO_WAIT  # noqa: PLR2004
+            return is_passing(status)
         case _:
             return False
+
+
+def is_passing(status: int) -> bool:
+    """Return whether a request that was refused with *status* may succeed if it is sent again."""
+    return status >= httpx.codes.INTERNAL_SERVER_ERROR or status in ASKED_TO_WAIT

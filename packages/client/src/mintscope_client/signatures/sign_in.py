@@ -15,7 +15,12 @@ from solders.keypair import Keypair
 from typing_extensions import override
 
 from mintscope_client.answers import PURCHASE
-from mintscope_client.calls.conversation import IDEMPOTENCY_KEY, KEY_BYTES, PayingAuth
+from mintscope_client.calls.conversation import (
+    IDEMPOTENCY_KEY,
+    KEY_BYTES,
+    PayingAuth,
+    is_passing,
+)
 from mintscope_client.decoding import Undecodable, decode_base64, decode_json
 from mintscope_client.wallet import WillNotPay
 from mintscope_client.wire import PAYMENT_REQUIRED
@@ -136,8 +141,8 @@ class WalletSignIn(PayingAuth):
             request.headers[HEADER] = self._signed[key]
             response = yield request
         is_refused = response.status_code == httpx.codes.PAYMENT_REQUIRED
-        # After a server error, the call is sent again with the same signature
-        if not response.is_server_error:
+        # A repetition needs the same signature: an earlier request may have been charged under it.
+        if not is_passing(response.status_code):
             self._signed.pop(key, None)
         if is_refused:
             request.headers.pop(HEADER, None)
