@@ -128,6 +128,17 @@ def test_indicators_with_parameters_are_columns_of_their_names(library: Any) -> 
     assert list(table["sma(50)"]) == [1.5, 1.5]
 
 
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_a_column_may_be_empty_for_hundreds_of_rows(library: Any) -> None:
+    empty = [IndicatorLine(t=60 * n, values={"sma(200)": None}) for n in range(199)]
+    table = frames.to_dataframe(
+        [*empty, IndicatorLine(t=60 * 199, ema200=2.5, values={"sma(200)": 1.5})], library
+    )
+
+    assert len(table) == 200
+    assert (list(table["ema200"])[-1], list(table["sma(200)"])[-1]) == (2.5, 1.5)
+
+
 def test_a_table_without_either_library_raises_an_error_that_names_both(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -28,7 +28,9 @@ def to_dataframe(lines: Iterable[msgspec.Struct], library: Library | None = None
     rows = [dict(_flat(type(line), line)) for line in lines]
     filled = {name for row in rows for name, value in row.items() if value is not None}
     kept = [{name: row[name] for name in row if name in filled} for row in rows]
-    return import_module(chosen).DataFrame(kept)
+    # polars reads the types of columns from the first 100 rows, where an average may still be None.
+    options = {"infer_schema_length": None} if chosen == "polars" else {}
+    return import_module(chosen).DataFrame(kept, **options)
 
 
 def choose_library(library: Library | None = None) -> Library:
