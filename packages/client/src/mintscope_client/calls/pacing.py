@@ -53,8 +53,9 @@ class Pacing:
         limit = said[1]
         remaining = int(said[2])
         reset_s = int(said[3])
-        self._limits[name] = limit
+        # In this order, because another thread may look up the time of each stored limit.
         self._free_at_s[limit] = now_s + (0 if remaining else reset_s)
+        self._limits[name] = limit
 
     def wait_s(self, name: str, *, now_s: float) -> float:
         """Return the seconds to wait before a request to the endpoint *name*; 0: no wait."""
