@@ -63,6 +63,15 @@ async def test_a_report_is_printed_as_a_table_and_as_json(service: Service, run:
     assert token not in table.output + asked.output
 
 
+async def test_a_report_sends_no_commands_to_the_terminal(service: Service, run: Run) -> None:
+    hostile = json.loads(whole_report()) | {"token": "\x1b]0;x\x07"}
+    service.reports.body = json.dumps(hostile).encode()
+
+    table = await run("get", WSOL, **{CREDENTIAL_VARIABLE: await service.issue(1)})
+
+    assert table.stdout.startswith("\\x1b]0;x\\x07\n")
+
+
 async def test_a_credential_comes_from_a_file_too(
     service: Service, run: Run, tmp_path: Path
 ) -> None:

@@ -13,7 +13,7 @@ from mintscope_client.cli.connection import (
     Url,
     connected,
 )
-from mintscope_client.cli.tables import AsJson, Cell, print_json, print_rows
+from mintscope_client.cli.tables import AsJson, Cell, print_json, print_rows, visible
 from mintscope_client.endpoints import reports
 from mintscope_client.endpoints.reports import Report
 
@@ -42,7 +42,7 @@ def get(
 def _show(answered: Answered[Report]) -> None:
     report = answered.data
     indicators = report.indicators
-    print(f"{report.token}\n{report.price.usd:.6g} USD, {report.price.sol:.6g} SOL\n")
+    print(f"{visible(report.token)}\n{report.price.usd:.6g} USD, {report.price.sol:.6g} SOL\n")
     rows: list[list[Cell]] = []
     for name in ("m1", "m5", "m15", "h1"):
         of = getattr(indicators, name)
