@@ -113,8 +113,10 @@ def number_words(value: float) -> str:
     size = abs(value)
     if size >= 1.0 or size == 0.0:
         return f"{value:,.2f}"
-    digits = min(DIGITS_MAX, DIGITS - 1 - floor(log10(size)))
-    return f"{Decimal(value):.{digits}f}".rstrip("0")
+    # More digits close to 1: a dollar token that fell below $1.00 is not at $1.00.
+    digits = max(DIGITS - 1 - floor(log10(size)), -floor(log10(1.0 - size)))
+    text = f"{Decimal(value):.{min(digits, DIGITS_MAX)}f}".rstrip("0")
+    return f"{text}00" if text.endswith(".") else text
 
 
 def value_words(field: Field, value: float) -> str:
