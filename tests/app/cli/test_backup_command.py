@@ -93,6 +93,19 @@ def test_a_partial_backup_is_removed_by_the_next_backup(data: Path, tmp_path: Pa
     assert made.name == "mintscope-20270115T080000Z"
 
 
+def test_the_noted_place_of_a_backup_is_absolute(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del data
+    monkeypatch.chdir(tmp_path)
+    config = load(None).config
+    made = backups.take(config, Path("kept"), silent, NOW)
+    noted = backups.newest(config)
+
+    assert noted is not None
+    assert noted.place == str(tmp_path / made)
+
+
 def test_a_second_backup_into_a_folder_in_use_is_refused(data: Path, tmp_path: Path) -> None:
     del data
     with (
@@ -190,7 +203,10 @@ def test_a_backup_in_a_named_folder_has_no_pepper_if_secrets_are_kept_apart(
     assert f"pepper and roots are in {safe}" in result.output
 
 
-def test_a_pepper_that_is_kept_apart_is_restored(data: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_named", [True, False])
+def test_a_pepper_that_is_kept_apart_is_restored(
+    data: Path, tmp_path: Path, *, is_named: bool
+) -> None:
     safe = tmp_path / "safe"
     apart = {"BACKUP__SECRETS_TO": str(safe)}
     assert run("backup", "--to", str(tmp_path / "kept"), **apart).exit_code == 0
@@ -203,7 +219,12 @@ def test_a_pepper_that_is_kept_apart_is_restored(data: Path, tmp_path: Path) -> 
     assert "there is none" in run("backup", "verify", str(made)).output
     assert run("backup", "verify", str(made), **apart).exit_code == 0
     new = {"DATA_DIR": str(tmp_path / "new"), "STORE": ""}
-    restored = run("restore", str(made), "--secrets", str(safe), **new)
+    misnamed = run("restore", str(made), "--secrets", str(tmp_path / "sfae"), **new)
+    assert misnamed.exit_code == 1
+    assert f"expected the file {tmp_path / 'sfae' / PEPPER_FILE}" in misnamed.stderr
+    assert not (tmp_path / "new" / MONEY_FILE).exists()
+    secrets = ("--secrets", str(safe)) if is_named else ()
+    restored = run("restore", str(made), *secrets, **new, **({} if is_named else apart))
     assert restored.exit_code == 0, restored.output
     assert (tmp_path / "new" / PEPPER_FILE).read_text() == pepper
     assert run("credits", "list", **new).exit_code == 0
@@ -273,10 +294,11 @@ def test_a_store_restored_without_its_pepper_is_refused_and_gets_no_new_pepper(
     made = backups.take(load(None).config, tmp_path / "kept", silent, NOW)
     (made / PEPPER_FILE).unlink()
     new = {"DATA_DIR": str(tmp_path / "new"), "STORE": ""}
-    assert run("restore", str(made), **new).exit_code == 0
+    restored = run("restore", str(made), **new)
     result = run("credits", "list", **new)
 
-    assert result.exit_code == 1
+    assert (restored.exit_code, result.exit_code) == (0, 1)
+    assert f"copy the file pepper into {tmp_path / 'new'}" in restored.output
     assert "copy it from a backup" in result.output
     assert not (tmp_path / "new" / PEPPER_FILE).exists()
 

@@ -44,6 +44,10 @@ NEWER: Final = (
     " Start the service. After a minute, `mintscope sales orphans` lists the payments that are on"
     " the chain and not in the copy."
 )
+NO_PEPPER: Final = (
+    "The backup has no pepper, without which all credentials are void: before you start the"
+    " service, copy the file pepper into {}, or set credits.pepper."
+)
 
 app = typer.Typer()
 
@@ -91,17 +95,21 @@ def restore(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Folder of `pepper` and `roots`, if it is not FOLDER: `backup.secrets_to`.",
+            help="Folder of `pepper` and `roots`, if they are not in FOLDER; `backup.secrets_to` by"
+            " default.",
         ),
     ] = None,
     as_json: output.AsJson = False,
     config: ConfigFile = None,
 ) -> None:
     """Copy a backup into an installation that is empty and does not run."""
+    settings = configured(config).config
     with showing_progress() as progress:
-        installation.restore(configured(config).config, folder, progress, secrets=secrets)
+        installation.restore(settings, folder, progress, secrets=secrets)
     if as_json:
         output.print_json({"restored": str(folder)})
+    if not installation.has_pepper(settings):
+        typer.echo(NO_PEPPER.format(settings.data_dir), err=True)
     typer.echo(NEWER, err=as_json)
 
 

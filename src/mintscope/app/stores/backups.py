@@ -78,7 +78,7 @@ def take(config: Config, root: Path, progress: Progress, now: UnixMs) -> Path:
             raise
         # Under its final name, `rotate` and operators take the folder for a complete backup.
         draft.rename(target)
-    note(config, str(target), now)
+    note(config, str(target.resolve()), now)  # read by commands in other working directories
     return target
 
 

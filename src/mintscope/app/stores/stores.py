@@ -25,6 +25,7 @@ from mintscope.app.stores import folder
 from mintscope.app.stores.copying import (
     FILES,
     SECRETS,
+    CannotCopy,
     Progress,
     copy_secrets,
     expect_no_other_pepper,
@@ -71,9 +72,17 @@ def restore(
     the installation already has are kept if the store is PostgreSQL; otherwise they prevent the
     restore.
 
-    secrets   the folder of pepper and roots, if they are not in *source*
-    Raises    the errors of the engine's method `restore`
+    secrets   the folder of pepper and roots, if they are not in *source*; if it is None,
+              `backup.secrets_to`
+    Raises    the errors of the engine's method `restore`; CannotCopy, before anything is copied, if
+              *secrets* has no pepper, and none is configured
     """
+    if secrets is None:
+        is_apart = not (source / folder.PEPPER_FILE).exists()
+        secrets = config.backup.secrets_to if is_apart else None
+    elif config.credits.pepper is None and not (secrets / folder.PEPPER_FILE).exists():
+        lacking = secrets / folder.PEPPER_FILE
+        raise CannotCopy(f"expected the file {lacking}, without which all credentials are void")
     file = config.data_dir / folder.ROOTS_FILE
     # Read first, because the copies below replace the file.
     roots = {*folder.load_roots(file)}
@@ -85,6 +94,11 @@ def restore(
             roots |= {*folder.load_roots(file)}
     if roots:
         folder.keep_roots(file, sorted(roots))
+
+
+def has_pepper(config: Config) -> bool:
+    """Return whether the installation has a pepper: in its folder, or in the configuration."""
+    return config.credits.pepper is not None or (config.data_dir / folder.PEPPER_FILE).exists()
 
 
 class Place(NamedTuple):
