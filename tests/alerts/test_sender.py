@@ -274,8 +274,10 @@ async def test_a_webhook_is_delivered_at_a_later_attempt(scene: Scene) -> None:
 
 async def test_both_secrets_sign_for_a_day_after_a_renewal(scene: Scene) -> None:
     old = scene.signals.secret(scene.signal)
-    renewed = await scene.signals.renew_secret(scene.user_id, scene.signal.signal_id)
-    assert renewed is not None
+    one = (scene.user_id, scene.signal.signal_id, "the same Idempotency-Key")
+    renewed = await scene.signals.renew_secret(*one)
+    assert isinstance(renewed, Alert)
+    assert await scene.signals.renew_secret(*one) == renewed
     new = scene.signals.secret(renewed)
     await scene.fire()
     await send(scene.sender())

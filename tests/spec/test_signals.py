@@ -268,6 +268,23 @@ async def test_a_webhook_secret_is_renewed_and_shown_once(service: Service, key:
     assert hmac.compare_digest(service.accounts.secrets.webhook_secret(nonce), secret)
 
 
+async def test_a_repetition_with_the_same_key_renews_no_webhook_secret(
+    service: Service, key: str
+) -> None:
+    path = f"{SIGNALS}/{(await make(service, key))['signalId']}/secret"
+    other = f"{SIGNALS}/{(await make(service, key))['signalId']}/secret"
+    named = {"idempotency-key": "a key that is hard to guess".replace(" ", "-")}
+    first = await call(service, key, "POST", path, **named)
+    again = await call(service, key, "POST", path, **named)
+    refused = await call(service, key, "POST", other, **named)
+    missing = await call(service, key, "POST", f"{SIGNALS}/99/secret")
+
+    assert (first.status_code, again.status_code) == (201, 201)
+    assert again.json()["data"] == first.json()["data"]
+    assert refusal(refused) == (409, "IDEMPOTENCY_KEY_USED")
+    assert refusal(missing) == (404, "NOT_FOUND")
+
+
 async def test_a_test_alert_makes_an_event_and_an_email(service: Service, key: str) -> None:
     made = await make(service, key, webhookUrl="https://example.org/hook", email=True)
     path = f"{SIGNALS}/{made['signalId']}"

@@ -233,7 +233,7 @@ export abstract class AccountCalls {
 
   /** Create a new webhook secret; the old one also signs for 24 hours. */
   async renewSignalSecret(signalId: number): Promise<MadeSignal> {
-    return await this.data(free("POST", `/v1/signals/${signalId}/secret`));
+    return await this.data(free("POST", `/v1/signals/${signalId}/secret`, undefined, true));
   }
 
   /** Send a test notification of a signal. */

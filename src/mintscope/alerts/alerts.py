@@ -210,19 +210,33 @@ class Alerts:
 
         return await self.store.transact(delete)
 
-    async def renew_secret(self, user_id: UserId, signal_id: SignalId) -> Alert | None:
-        """Renew the webhook secret of an alert; return the alert, None if there is no such alert.
+    async def renew_secret(
+        self, user_id: UserId, signal_id: SignalId, key: str | None = None
+    ) -> Alert | AlertDenied:
+        """Renew the webhook secret of an alert; return the alert, or the reason for a refusal.
 
         For a day, both the old and the new secret sign webhooks.
+
+        key   the Idempotency-Key: a repetition renews no secret, because the old one would stop
+              signing at once; None: there is no key
         """
         now = self.clock.now()
         nonce = self.entropy(NONCE_BYTES)
         until = UnixMs(now + OLD_SECRET_MS)
+        key_hash = self.secrets.request_hash(key, user_id)
+        wanted = asked_for("webhook secret", signal_id)
 
-        def renew(rows: AccountRows) -> Alert | None:
+        def renew(rows: AccountRows) -> Alert | AlertDenied:
+            made = None if key_hash is None else rows.made.find(key_hash)
+            if made is not None and made.asked != wanted:
+                return AlertDenied.KEY_USED
             old = _find(rows, user_id, signal_id)
             if old is None:
-                return None
+                return AlertDenied.NOT_FOUND
+            if made is not None:
+                return old
+            if key_hash is not None:
+                rows.made.insert(key_hash, IdempotencyRecord(wanted, signal_id), now)
             rows.signals.update(signal_id, nonce=nonce, old_nonce=old.nonce, old_nonce_until=until)
             return _kept(rows, signal_id)
 

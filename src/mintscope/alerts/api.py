@@ -332,7 +332,12 @@ class AlertRoutes:
         return success(request, events, at=self.clock.now())
 
     @account_operation(
-        "POST", "/v1/signals/{signalId}/secret", wire.MadeSignal, Scope.SIGNALS_WRITE, status=201
+        "POST",
+        "/v1/signals/{signalId}/secret",
+        wire.MadeSignal,
+        Scope.SIGNALS_WRITE,
+        status=201,
+        takes_key=True,
     )
     async def renew_webhook_secret(self, request: Request) -> Response:
         """Make another webhook secret.
@@ -341,9 +346,10 @@ class AlertRoutes:
         signed with the old and the new secret. Costs nothing.
         """
         holder = await self.gate.authorize(request)
-        renewed = await self.signals.renew_secret(holder.key.user_id, _signal_id(request))
-        if renewed is None:
-            raise errors.NotFound
+        key = idempotency_key(request)
+        renewed = await self.signals.renew_secret(holder.key.user_id, _signal_id(request), key)
+        if isinstance(renewed, AlertDenied):
+            raise self._refusal(renewed)
         return self._with_secret(request, renewed, status=201)
 
     @account_operation(

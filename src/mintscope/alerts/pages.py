@@ -380,7 +380,7 @@ class AlertPages:
         """Renew the alert's webhook secret, and show it once.  Raises NotFound."""
         alert = await self._own(request)
         renewed = await self.signals.renew_secret(alert.user_id, alert.signal_id)
-        if renewed is None:
+        if isinstance(renewed, AlertDenied):  # another request has just deleted the alert
             raise NotFound
         return self._secret(renewed)
 

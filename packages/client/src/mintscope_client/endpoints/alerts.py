@@ -222,7 +222,7 @@ def signal_events(signal_id: int) -> PagedCall[SignalEventsPage, SignalEvent]:
 
 def renew_signal_secret(signal_id: int) -> ApiCall[MadeSignal]:
     """Return the call that renews an alert's webhook secret; the old one also signs for a day."""
-    return call_of("POST", f"/v1/signals/{signal_id}/secret", MadeSignal)
+    return call_of("POST", f"/v1/signals/{signal_id}/secret", MadeSignal, takes_key=True)
 
 
 def test_signal(signal_id: int) -> ApiCall[SignalEvent]:
