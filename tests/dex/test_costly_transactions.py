@@ -18,13 +18,14 @@ from support.scenes.made_transactions import (
     address,
     batch,
     checked,
+    lamports,
     transfer,
     u64,
 )
 
 RAYDIUM_V4 = "675kPX9MHTjS2zt1qfr1NYHuzeLXfQM9H24wFSUt1Mp8"
 AUTHORITY = "5Q544fKrFoe6tsEbD7S8EmxGTJYAKtTVhAW5Q5pge4j1"
-A, B = address("mint A"), address("mint B")
+A, B, C = (address(f"mint {name}") for name in "ABC")
 CALLS: Final = 62  # the most that a transaction can make
 A_BATCH: Final = 85  # the most instructions of three accounts in a call
 TIMES_MAX: Final = 10
@@ -82,3 +83,50 @@ def test_batches_with_too_many_instructions_are_quarantined() -> None:
     decoded = decode_transaction(unwrapped(CALLS * A_BATCH, None).raw(), 0)
     assert decoded.swaps == []
     assert [one.reason for one in decoded.quarantined] == [QuarantineReason.MALFORMED_BATCH]
+
+
+def gaining(lamports_each: int) -> Tx:
+    """Return a swap beside 16 calls of an unlisted program, whose 18 signers gain lamports."""
+    signers = tuple(f"signer {number}" for number in range(18))
+    others = [f"other {number}" for number in range(45)]
+    calls = [
+        Ix("unlisted", [*signers, *others], b"\x07", [transfer("user c", "vault c", 5)])
+        for _ in range(16)
+    ]
+    sent = [lamports("signer 0", other, 1) for other in others[:29]]
+    swap = raydium(transfer("user a", "vault a", 9), transfer("vault b", "user b", 9))
+    tx = Tx(Ix("bot", ["signer 0"], b"\x01", [*calls, *sent]), swap, signers=signers)
+    tx.holds("user c", C, "signer 1").holds("vault c", C, "someone")
+    tx.holds("user a", A, USER).holds("vault a", A, AUTHORITY)
+    tx.holds("vault b", B, AUTHORITY).holds("user b", B, USER)
+    for other in others:
+        tx.with_lamports(other, 10**9, 10**9)
+    for signer in signers:
+        tx.with_lamports(signer, 10**9, 10**9 + lamports_each)
+    return tx
+
+
+def test_lamports_that_many_signers_gain_are_read_quickly() -> None:
+    assert seconds(gaining(5)) < TIMES_MAX * seconds(gaining(-5))
+
+
+def nested(data: bytes) -> Tx:
+    """Return a swap beside calls of an unlisted program, seven levels deep, with different data."""
+    calls = [
+        Ix("inner", ["user"], data[:-1] + bytes([n]), [lamports("user", "o", 1)]) for n in range(20)
+    ]
+    calls.append(Ix("inner", ["user"], data, [transfer("user c", "vault c", 5)]))
+    for _ in range(7):
+        calls = [Ix("outer", ["user"], data, calls)]
+    swap = raydium(transfer("user a", "vault a", 9), transfer("vault b", "user b", 9))
+    tx = Tx(*calls, swap, signers=(USER, "user"))
+    tx.holds("user c", C, "user").holds("vault c", C, "someone")
+    tx.holds("user a", A, USER).holds("vault a", A, AUTHORITY)
+    return tx.holds("vault b", B, AUTHORITY).holds("user b", B, USER)
+
+
+def test_long_data_of_nested_calls_are_decoded_once() -> None:
+    """The first digits of text determine eight bytes, except of rare data such as zeros."""
+    before = b"\x07\x01\x02\x03\x04\x05\x06\x07"
+    cheap = nested(before + b"\x55" * 10_000)
+    assert seconds(nested(before + bytes(10_000))) < TIMES_MAX * seconds(cheap)

@@ -290,3 +290,25 @@ def test_swaps_with_recorded_transfer_hooks_have_the_expected_amounts(
     raw, lines = recorded(shared_data, folder, start)
 
     assert amounts(decode_transaction(raw, 0)) == expected_of(lines)
+
+
+@pytest.mark.parametrize("kind", [0x14, 0x17, 0x18])
+def test_an_instruction_that_names_the_vault_hides_no_fee(kind: int) -> None:
+    """InitializeMint2, AmountToUiAmount and UiAmountToAmount accept further accounts."""
+    swap = Ix(
+        RAYDIUM_V4,
+        ["spl", "amm", AUTHORITY],
+        b"\x09" + bytes(16),
+        [
+            checked("user a", A, "vault a", 1_000, program=SPL_2022),
+            transfer("vault b", "user b", 70),
+        ],
+    )
+    named = Ix(SPL_2022, [A, "vault a"], bytes([kind]) + u64(5))
+    tx = Tx(swap, named).holds("user a", A, USER, before=1_000)
+    tx.holds("vault a", A, AUTHORITY, before=5_000, after=5_950)
+    tx.holds("vault b", B, AUTHORITY, 9, before=100, after=30).holds("user b", B, USER, 9, after=70)
+
+    (read,) = decode_transaction(tx.raw(), 0).swaps
+
+    assert (read.in_amount, read.out_amount) == (950, 70)

@@ -21,6 +21,7 @@ from support.scenes.made_transactions import (
     SPL,
     SYSTEM,
     USER,
+    WSOL,
     Ix,
     Tx,
     address,
@@ -450,3 +451,24 @@ def test_lenders_and_farms_below_a_router_give_no_swap(program: str) -> None:
     straight = Case((Ix(JUPITER, [USER], bytes(8), [lender]),))
 
     assert decode(routed) == decode(straight) == ([], [], [], [])
+
+
+def test_a_flash_loan_of_a_listed_program_that_calls_a_program_of_the_borrower() -> None:
+    """The transfers of the called program would otherwise count as a swap of the lender."""
+    called = Ix(
+        "program of the borrower",
+        [USER, "its account"],
+        bytes(8),
+        [transfer("user A", "its A", 1_000_000), transfer("its SOL", "user SOL", 100 * SOL)],
+    )
+    loan = Ix(
+        "omnixgS8fnqHfCcTGKWj6JtKjzpJZ1Y5y9pyFkQDkYE",
+        ["pair", USER, "program of the borrower"],
+        anchor("flashloan") + u64(1, 0),
+        [transfer("pair A", "user A", 1), called, transfer("user A", "pair A", 1)],
+    )
+    tx = Tx(loan).holds("user A", A, USER).holds("its A", A, "its account", after=10**12)
+    tx.holds("its SOL", WSOL, "its account", 9, before=1_100 * SOL, after=1_000 * SOL)
+    tx.holds("user SOL", WSOL, USER, 9, after=100 * SOL).holds("pair A", A, "pair", after=5)
+
+    assert decode_transaction(tx.raw(), 0) == Decoded([], [], [], [])

@@ -439,7 +439,14 @@ REASONS: dict[str, tuple[bytes, QuarantineReason]] = {
     ),
     "vaults of two owners": (two_owners().raw(), QuarantineReason.UNKNOWN_EXCHANGE),
     "one side": (raydium(GIVEN).raw(), QuarantineReason.NO_MOVEMENT),
-    "past the pool": (raydium(transfer("user a", "user b", 1)).raw(), QuarantineReason.NO_MOVEMENT),
+    "past the pool": (
+        raydium(transfer("user a", "account of a friend", 1)).raw(),
+        QuarantineReason.NO_MOVEMENT,
+    ),
+    "between two mints": (
+        raydium(transfer("user a", "user b", 1)).raw(),
+        QuarantineReason.UNRESOLVED_MINT,
+    ),
 }
 
 

@@ -10,6 +10,8 @@ the virtual reserve, can be any amount that the creator of the token chose, so o
 counts: at most an amount near the virtual reserve of the curves of pump.fun.
 """
 
+from collections import Counter
+from collections.abc import Iterable
 from typing import Final
 
 from mintscope.dex import base58, events, transfers
@@ -19,7 +21,7 @@ from mintscope.dex.moves import PARTIES, moves
 from mintscope.dex.outcome import QuarantineReason, Swap, Unreadable
 from mintscope.dex.program import EVENT_ACCOUNTS_MAX, Call, Leg
 from mintscope.dex.token_accounts import TokenAccounts
-from mintscope.dex.transfers import exchange_of, flow_of, read_closed, swap_of
+from mintscope.dex.transfers import exchange_of, pool_flow, read_closed, swap_of
 from mintscope.kit.primitives import Mint
 from mintscope.solana.blocks import DOLLARS, WSOL
 from mintscope.solana.transaction import Instruction
@@ -57,7 +59,7 @@ def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> li
     curve = token_accounts.key(account)
     token_accounts.complete()
     moved = moves(call, token_accounts)
-    flow = flow_of(moved, (curve,))
+    flow = pool_flow(moved, (curve,), token_accounts)
     exchange = exchange_of(flow)
     if exchange is None:
         tokens = {mint: gain for mint, gain in flow.items() if gain and mint != WSOL}
@@ -94,7 +96,7 @@ def _paid(call: Call, account: int, token_accounts: TokenAccounts) -> int:
     if held is None:
         raise Unreadable(QuarantineReason.NO_MOVEMENT)
     before, after = held
-    sent = sum(sent_to(account, one) for one in token_accounts.system_instructions())
+    sent = sent_to_each(token_accounts.system_instructions())[account]
     paid = before + sent - after
     if paid <= 0:
         raise Unreadable(QuarantineReason.NO_MOVEMENT)
@@ -118,12 +120,24 @@ def _returns(instruction: Instruction, account: int) -> bool:
     return data_of(instruction)[:1] in RETURNING
 
 
-def sent_to(account: int, instruction: Instruction) -> int:
-    """Return the lamports that *instruction* of the system program adds to *account*.
+def sent_to_each(instructions: Iterable[Instruction]) -> Counter[int]:
+    """Return the lamports that *instructions* of the system program add to each account, by index.
 
-    Only transfers and creations of accounts count.  The number is negative if *account* pays, and 0
-    if it neither pays nor receives.  Raises Unreadable if *instruction* is cut short.
+    Only transfers and creations of accounts count.  The number is negative if the account paid more
+    than it received.  Raises Unreadable if an instruction is cut short.
     """
+    sent: Counter[int] = Counter()
+    for instruction in instructions:
+        moved = _sent(instruction)
+        if moved is not None:
+            source, target, amount = moved
+            sent[source] -= amount
+            sent[target] += amount
+    return sent
+
+
+def _sent(instruction: Instruction) -> tuple[int, int, int] | None:
+    """Return the source, the target and the lamports; None if *instruction* moves none."""
     data = data_of(instruction)
     accounts = instruction.accounts
     kind = data[:LAMPORTS_AT]
@@ -138,13 +152,11 @@ def sent_to(account: int, instruction: Instruction) -> int:
         at = LAMPORTS_AT
         target = 2
     else:
-        return 0
+        return None
     if len(data) < at + 8 or len(accounts) <= target:
         raise Unreadable(QuarantineReason.TRUNCATED_INSTRUCTION)
     (amount,) = U64(data, at)
-    gained = amount if accounts[target] == account else 0
-    lost = amount if accounts[0] == account else 0
-    return gained - lost
+    return accounts[0], accounts[target], amount
 
 
 VIRTUAL_QUOTE: Final = 48

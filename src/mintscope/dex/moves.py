@@ -41,15 +41,16 @@ MOVING: Final = UNWRAPPING | SHAPES.keys()
 """First bytes of instructions that may change the owner of tokens or wrapped SOL."""
 TOUCHING_LAMPORTS: Final = UNWRAPPING | {SYNC_NATIVE}
 OPENING: Final = frozenset({b"\x01", b"\x10", b"\x12"})  # InitializeAccount, 2 and 3
-# These do not change the amount of an account, except of wrapped SOL: InitializeAccount (2 and 3),
-# CloseAccount, SyncNative, Approve, Revoke, SetAuthority, Freeze, Thaw, ApproveChecked,
-# GetAccountDataSize, InitializeImmutableOwner, Reallocate, the extensions MemoTransfer and
-# CpiGuard, HarvestWithheldTokensToMint.
+# These do not change the amount of an account, except of wrapped SOL: the kinds of the token
+# programs without those of SHAPES and SUPPLIED, without UNWRAP, batches, withdrawals of withheld
+# fees (26.2 and 26.3) and confidential transfers (27, 37 and 42).
 STILL: Final = (
     OPENING
-    | {CLOSE, SYNC_NATIVE, b"\x1a\x04"}
-    | {bytes([kind]) for kind in (4, 5, 6, 10, 11, 13, 21, 22, 29, 30, 34)}
+    | {CLOSE, SYNC_NATIVE, b"\x1a\x00", b"\x1a\x04", b"\x1a\x05"}
+    | {bytes([kind]) for kind in (0, 2, 4, 5, 6, 10, 11, 13, *range(19, 26), *range(28, 37))}
+    | {bytes([kind]) for kind in (38, 39, 40, 41, 43, 44)}
 )
+NEW_OWNER: Final = b"\x06\x02"  # SetAuthority, of the owner of an account
 NONE: Final[frozenset[int]] = frozenset()
 SYSTEM_TRANSFER: Final = b"\x02\x00\x00\x00"
 SYSTEM_TRANSFER_SIZE: Final = 12
@@ -63,7 +64,7 @@ Move: TypeAlias = tuple[str, str, str, int, int]
 """Source owner, target owner, mint, amount sent, amount received."""
 
 
-def moves(call: Call, token_accounts: TokenAccounts) -> list[Move]:  # noqa: C901 - a hot loop
+def moves(call: Call, token_accounts: TokenAccounts) -> list[Move]:  # noqa: C901, PLR0912 - a hot loop
     """Return the moves of tokens and lamports by the instructions that *call* made, in order.
 
     Raises Unreadable if an instruction is cut short, or if an account or a mint is unknown.
@@ -94,6 +95,9 @@ def moves(call: Call, token_accounts: TokenAccounts) -> list[Move]:  # noqa: C90
                     received -= _fee(instruction, shape, sent, target, token_accounts)
             elif source is not None:
                 mint = source.mint
+                if target is not None and target.mint != mint:
+                    # The balances show that an account was opened again, with another mint.
+                    raise Unreadable(QuarantineReason.UNRESOLVED_MINT)
             elif target is not None:
                 mint = target.mint
             else:
@@ -114,6 +118,26 @@ def moves(call: Call, token_accounts: TokenAccounts) -> list[Move]:  # noqa: C90
     if call.lamports:
         found += _lamport_moves(call.lamports, NONE, token_accounts)
     return found
+
+
+def has_new_owner(token_accounts: TokenAccounts) -> bool:
+    """Return whether the transaction changed the owner of an account that exists afterwards.
+
+    The owner changes by SetAuthority, or if the account is closed and opened again.
+    """
+    closed: set[int] = set()
+    for token in token_accounts.token_instructions():
+        data = data_of(token)
+        account = token.accounts[0] if token.accounts else -1
+        if data[:2] == NEW_OWNER:
+            return True
+        if data[:1] == CLOSE:
+            closed.add(account)
+        elif (
+            data[:1] in OPENING and account in closed and token_accounts.after(account) is not None
+        ):
+            return True
+    return False
 
 
 def _temporary_mint(accounts: Sequence[int], token_accounts: TokenAccounts) -> str:

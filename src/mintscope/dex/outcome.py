@@ -184,7 +184,7 @@ NO_EXCHANGES: Final = _heads(
     "liquidate_obligation_and_redeem_reserve_collateral_v2 "
     "deposit_reserve_liquidity_and_obligation_collateral "
     "repay_and_withdraw_and_redeem flash_borrow_reserve_liquidity flash_repay_reserve_liquidity "
-    "liquidate_perp liquidate_spot liquidate_borrow_for_perp_pnl buy_now fulfill_order "
+    "flashloan liquidate_perp liquidate_spot liquidate_borrow_for_perp_pnl buy_now fulfill_order "
 )
 """First bytes of Anchor instructions that do not exchange, though their transfers may look like it:
 a stake that pays out a reward takes one mint and gives another."""

@@ -19,6 +19,7 @@ from mintscope.dex.moves import (
     SYSTEM_TRANSFER,
     UNWRAPPING,
     Move,
+    has_new_owner,
     moves,
 )
 from mintscope.dex.outcome import BY_TABLE, QuarantineReason, Swap, Unreadable, new_swap
@@ -57,7 +58,7 @@ def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> li
     key = token_accounts.key
     for number, leg in enumerate(legs):
         owners = _owners(call, leg, token_accounts)
-        flow = flow_of(moved, owners)
+        flow = pool_flow(moved, owners, token_accounts)
         exchange = exchange_of(flow)
         if exchange is not None:
             pool = leg.pool if leg.pool is None else key(call.instruction.accounts[leg.pool])
@@ -68,8 +69,7 @@ def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> li
         elif not flow or any(flow.values()):
             raise Unreadable(QuarantineReason.NO_MOVEMENT)
         # Otherwise all amounts are 0, and nothing was traded.
-    if call.events and not call.token_2022:
-        # If a mint withholds a fee, less arrives than the event states, so amounts may differ.
+    if call.events and not has_fee(moved):
         events.verify(call, swaps)
     return swaps
 
@@ -109,7 +109,7 @@ def read_closed(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts
         owners = _owners(call, leg, token_accounts)
         signers = token_accounts.signers
         if owners[0] not in signers and owners[-1] not in signers:  # signers own no vaults
-            exchange = exchange_of(flow_of(moved, owners))
+            exchange = exchange_of(pool_flow(moved, owners, token_accounts))
     trader = None
     if exchange is None:
         # Only after `complete` do moves name the owners of accounts that the transaction closed.
@@ -156,6 +156,34 @@ def flow_of(moved: list[Move], owners: tuple[str, ...]) -> dict[str, int]:
         if target in owners:
             flow[mint] = flow.get(mint, 0) + received
     return flow
+
+
+def pool_flow(
+    moved: list[Move], owners: tuple[str, ...], token_accounts: TokenAccounts
+) -> dict[str, int]:
+    """Return the raw units of each mint that a pool gained; negative if it lost some.
+
+    owners   the owners of the pool's vaults
+
+    Raises Unreadable if tokens moved between two accounts of *owners*, and an account got another
+    owner in the transaction.
+    """
+    # Balances name the owner of an account after the transaction.  A trader could make the pool the
+    # owner of the account that the pool has paid, so that the payment seems to stay in the pool.
+    flow: dict[str, int] = {}
+    for source, target, mint, sent, received in moved:
+        if source in owners:
+            if target in owners and has_new_owner(token_accounts):
+                raise Unreadable(QuarantineReason.NO_MOVEMENT)
+            flow[mint] = flow.get(mint, 0) - sent
+        if target in owners:
+            flow[mint] = flow.get(mint, 0) + received
+    return flow
+
+
+def has_fee(moved: list[Move]) -> bool:
+    """Return whether a mint withheld a fee, so that less arrived than an event of the call says."""
+    return any(sent != received for *_, sent, received in moved)
 
 
 def flow_beside(moved: list[Move], owner: str) -> dict[str, int]:
@@ -215,7 +243,10 @@ def _each(call: Call, moved: list[Move], token_accounts: TokenAccounts) -> list[
     Unreadable if no pool exchanged.
     """
     exchanges = exchanges_of(moved)
-    exchanges.pop(_initiator(exchanges, token_accounts), None)
+    signed = (signer for signer in token_accounts.signers if signer in exchanges)
+    # Without a signer, the trader is the party that paid first: the account of a router, or a
+    # signer that sends the tokens on to another party.
+    exchanges.pop(next(signed, moved[0][0] if moved else ""), None)
     if not exchanges:
         raise Unreadable(QuarantineReason.NO_MOVEMENT)
     return [

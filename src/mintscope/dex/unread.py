@@ -29,7 +29,7 @@ from msgspec.structs import replace
 
 from mintscope.dex import base58, batch, events, pumpfun
 from mintscope.dex.base58 import data_of
-from mintscope.dex.curves import sent_to
+from mintscope.dex.curves import sent_to_each
 from mintscope.dex.events import FIELDS_AT, u64
 from mintscope.dex.moves import (
     LAMPORTS_MIN,
@@ -49,8 +49,10 @@ from mintscope.dex.transfers import (
     exchange_of,
     exchanges_of,
     flow_of,
+    has_fee,
     is_of_one_piece,
     makes_shares,
+    pool_flow,
     swap_of,
 )
 from mintscope.kit.primitives import PUBKEY_BYTES
@@ -117,7 +119,7 @@ def read_events(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
     for leg, (data, layout) in enumerate(published):
         at = FIELDS_AT + layout.pool
         pool = b58encode(data[at : at + PUBKEY_BYTES]).decode()
-        exchange = exchange_of(flow_of(moved, (call.program.authority or pool,)))
+        exchange = exchange_of(pool_flow(moved, (call.program.authority or pool,), token_accounts))
         if exchange is None:
             raise Unreadable(QuarantineReason.NO_MOVEMENT)
         received, gained, paid, lost = exchange
@@ -126,7 +128,7 @@ def read_events(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
             lost = u64(data, layout.paid)
         exchange = received, gained, paid, lost
         swaps.append(swap_of(call, exchange, moved, token_accounts, leg=leg, pool=pool))
-    if not call.token_2022:
+    if not has_fee(moved):
         events.verify(call, swaps)
     return swaps
 
@@ -328,8 +330,12 @@ def _has_lamports(call: Call, token_accounts: TokenAccounts) -> bool:
     transfers = [_transferred(one, token_accounts) for one in call.lamports]
     if any(one[2] >= least for one in transfers if one is not None):
         return True
-    signers = range(len(token_accounts.signers))
-    return any(_taken(call, at, token_accounts)[0] >= least for at in signers)
+    for at in range(len(token_accounts.signers)):
+        own = token_accounts.lamports(at)
+        if own is not None and own[0] < own[1]:
+            # The lamports that left the accounts are the same for each signer that gained some.
+            return _taken(call, at, token_accounts)[0] >= least
+    return False
 
 
 def _least(call: Call) -> int:
@@ -404,7 +410,7 @@ def _taken(call: Call, signer: int, token_accounts: TokenAccounts) -> tuple[int,
     own = token_accounts.lamports(signer)
     if own is None or own[1] <= own[0]:
         return 0, False
-    sent = token_accounts.system_instructions()
+    sent = sent_to_each(token_accounts.system_instructions())
     most = 0
     taken_from = -1
     for account in dict.fromkeys(call.instruction.accounts):
@@ -413,7 +419,7 @@ def _taken(call: Call, signer: int, token_accounts: TokenAccounts) -> tuple[int,
             continue
         if account < len(token_accounts.signers) or token_accounts.mint(account) is not None:
             continue
-        lost = held[0] - held[1] + sum(sent_to(account, one) for one in sent)
+        lost = held[0] - held[1] + sent[account]
         if lost > most:
             most = lost
             taken_from = account

@@ -1,0 +1,220 @@
+"""A trader can reopen accounts or give them away in a transaction, but so change no swap of a pool.
+
+The balances show each account only as it is after the transaction.  The owner of an account can
+close it and open it again with another mint, or make anybody its owner.
+"""
+
+import json
+import struct
+from collections import Counter
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from mintscope.dex.events import SELF_CALL
+from mintscope.dex.outcome import Decoded, QuarantineReason, RecognisedBy
+from mintscope.solana.blocks import WSOL
+from support.scenes.json_transactions import decode_transaction
+from support.scenes.made_transactions import (
+    SPL,
+    SPL_2022,
+    USER,
+    Ix,
+    Tx,
+    address,
+    b58,
+    checked,
+    event,
+    transfer,
+    u64,
+)
+
+RAYDIUM_V4: Final = "675kPX9MHTjS2zt1qfr1NYHuzeLXfQM9H24wFSUt1Mp8"
+RAYDIUM_CLMM: Final = "CAMMCzo5YL8w4VFF8KVHrK22GGUsp5VTaW7grrKgrWqK"
+PUMPSWAP: Final = "pAMMBay6oceH9fJKBRHGP5D4bD4sWpmSwMn52FMfXEA"
+AUTHORITY: Final = "5Q544fKrFoe6tsEbD7S8EmxGTJYAKtTVhAW5Q5pge4j1"
+VICTIM: Final = address("mint of a victim")
+JUNK: Final = address("mint of no value")
+SOL: Final = 10**9
+
+
+def recorded(folder: Path) -> list[Path]:
+    files = sorted(folder.glob("transactions*/tx/*.json"))
+    if not files:
+        pytest.skip(f"did not run: no recorded transactions are in {folder}")
+    return files
+
+
+def amounts(decoded: Decoded) -> list[tuple[str, str, int, str, int]]:
+    return [
+        (one.pool, one.in_mint, one.in_amount, one.out_mint, one.out_amount)
+        for one in decoded.swaps
+    ]
+
+
+def test_a_source_that_is_reopened_with_another_mint_gives_that_mint_no_price() -> None:
+    def sale(mint: str) -> Tx:
+        swap = Ix(
+            RAYDIUM_V4,
+            ["spl", "amm", AUTHORITY],
+            b"\x09" + bytes(16),
+            [transfer("user a", "vault a", 1_000), transfer("vault sol", "user sol", 5 * SOL)],
+        )
+        close = Ix(SPL, ["user a", USER, USER], b"\x09")
+        reopen = Ix(SPL, ["user a", mint, USER], b"\x12" + bytes(32))
+        tx = Tx(swap, close, reopen).holds("user a", mint, USER, before=1_000)
+        tx.holds("vault a", JUNK, AUTHORITY, after=10**12)
+        tx.holds("vault sol", WSOL, AUTHORITY, 9, before=105 * SOL, after=100 * SOL)
+        return tx.holds("user sol", WSOL, USER, 9, after=5 * SOL)
+
+    honest = decode_transaction(sale(JUNK).raw(), 0)
+    forged = decode_transaction(sale(VICTIM).raw(), 0)
+
+    assert [swap.in_mint for swap in honest.swaps] == [JUNK]
+    assert forged.swaps == []
+    assert [each.reason for each in forged.quarantined] == [QuarantineReason.UNRESOLVED_MINT]
+
+
+def test_no_recorded_swap_can_be_read_as_one_of_another_mint(shared_data: Path) -> None:
+    tried: Counter[str] = Counter()
+    forged: Counter[str] = Counter()
+    for file in recorded(shared_data):
+        raw = file.read_bytes()
+        for swap in decode_transaction(raw, 0).swaps:
+            changed = json.loads(raw)
+            paid_from = [
+                each
+                for each in changed["meta"]["postTokenBalances"]
+                if (each["mint"], each.get("owner")) == (swap.in_mint, swap.signer)
+            ]
+            for each in paid_from:
+                each["mint"] = VICTIM
+            read = decode_transaction(json.dumps(changed).encode(), 0).swaps
+            tried[swap.program] += bool(paid_from)
+            forged[swap.program] += any(
+                (one.in_mint, one.pool, one.recognised_by)
+                == (VICTIM, swap.pool, RecognisedBy.TABLE)
+                for one in read
+            )
+    assert tried.total() > 100
+    assert +forged == Counter()
+
+
+@pytest.mark.parametrize("program", [SPL, SPL_2022])
+@pytest.mark.parametrize("is_reopened", [True, False])
+def test_an_account_given_to_the_pool_after_a_sale_hides_no_payment(
+    program: str, *, is_reopened: bool
+) -> None:
+    def sale(owner: str) -> Tx:
+        published = bytearray(SELF_CALL + bytes.fromhex("3e2f370aa503dc2a") + bytes(500))
+        struct.pack_into("<Q", published, 16 + 8, 1_000)
+        struct.pack_into("<Q", published, 16 + 96, 10 * SOL)
+        swap = Ix(
+            PUMPSWAP,
+            ["pool", USER, "config", "coin", WSOL, "user a", "user sol", "vault a", "vault sol"],
+            bytes.fromhex("33e685a4017f83ad") + u64(1_000, 0),
+            [
+                checked("user a", "coin", "vault a", 1_000, program=program),
+                checked("vault sol", WSOL, "user sol", 9_900_000_000, 9),
+                checked("vault sol", WSOL, "fees", 100_000_000, 9),
+                event(PUMPSWAP, bytes(published)),
+            ],
+        )
+        move = transfer("user sol", "user 2", 9_900_000_000)
+        give = [Ix(SPL, ["user sol", USER], b"\x06\x02\x01" + bytes(32))]  # SetAuthority
+        if is_reopened:
+            close = Ix(SPL, ["user sol", USER, USER], b"\x09")
+            give = [close, Ix(SPL, ["user sol", WSOL, owner], b"\x12" + bytes(32))]
+        tx = Tx(swap, move, *give)
+        tx.holds("user a", "coin", USER, before=1_000, after=0)
+        tx.holds("vault a", "coin", "pool", before=10**12, after=10**12 + 1_000)
+        tx.holds("vault sol", WSOL, "pool", 9, before=10_010 * SOL, after=10_000 * SOL)
+        tx.holds("user sol", WSOL, owner, 9).holds("user 2", WSOL, USER, 9, after=9_900_000_000)
+        return tx.holds("fees", WSOL, "owner of fees", 9, after=100_000_000)
+
+    honest = decode_transaction(sale(USER).raw(), 0)
+    given = decode_transaction(sale("pool").raw(), 0)
+
+    assert [swap.out_amount for swap in honest.swaps] == [10 * SOL]
+    assert given.swaps == []
+    assert [each.reason for each in given.quarantined] == [QuarantineReason.NO_MOVEMENT]
+
+
+def give_away(transaction: Any, balances: list[Any]) -> None:
+    """Add a SetAuthority for the account of each of *balances* to *transaction*."""
+    message = transaction["transaction"]["message"]
+    loaded = transaction["meta"].get("loadedAddresses") or {"writable": [], "readonly": []}
+    keys = [*message["accountKeys"], *loaded["writable"], *loaded["readonly"]]
+    for each in balances:
+        message["instructions"].append(
+            {
+                "programIdIndex": keys.index(each["programId"]),
+                "accounts": [each["accountIndex"], 0],
+                "data": b58(b"\x06\x02\x01" + bytes(32)),
+            }
+        )
+
+
+def test_no_recorded_payment_of_a_pool_is_hidden_by_its_new_owner(shared_data: Path) -> None:
+    """A swap keeps its amounts, or the call is reported, if the pool owns the trader's account.
+
+    Only the side of an order between two traders may change (Jupiter RFQ).
+    """
+
+    def traded(decoded: Decoded) -> set[frozenset[tuple[str, int]]]:
+        return {
+            frozenset(((one.in_mint, one.in_amount), (one.out_mint, one.out_amount)))
+            for one in decoded.swaps
+        }
+
+    tried = 0
+    for file in recorded(shared_data):
+        raw = file.read_bytes()
+        before = decode_transaction(raw, 0)
+        for swap in before.swaps:
+            if swap.recognised_by is not RecognisedBy.TABLE:
+                continue
+            changed: Any = json.loads(raw)
+            balances = changed["meta"]["postTokenBalances"]
+            owners = {each.get("owner") for each in balances if each["mint"] == swap.out_mint}
+            received = [
+                each
+                for each in balances
+                if (each["mint"], each.get("owner")) == (swap.out_mint, swap.signer)
+            ]
+            give_away(changed, received)
+            for owner in owners - {swap.signer}:
+                for each in received:
+                    each["owner"] = owner
+                after = decode_transaction(json.dumps(changed).encode(), 0)
+                tried += bool(received)
+                is_reported = len(after.quarantined) > len(before.quarantined)
+                assert is_reported or not traded(after) - traded(before), (file, owner)
+    assert tried > 100
+
+
+def test_the_first_hop_of_a_router_is_read_if_somebody_else_receives() -> None:
+    a, b, c = (address(f"mint {name}") for name in "abc")
+    route = Ix(
+        RAYDIUM_CLMM,
+        [USER, "user a", a],
+        bytes.fromhex("457d73daf5baf2c4") + u64(1),  # swap_router_base_in
+        [
+            transfer("user a", "vault 1a", 100),
+            transfer("vault 1b", "user b", 50),
+            transfer("user b", "vault 2b", 50),
+            transfer("vault 2c", "taker c", 7),
+        ],
+    )
+
+    def sent_to(owner: str) -> Decoded:
+        tx = Tx(route).holds("user a", a, USER).holds("user b", b, USER).holds("taker c", c, owner)
+        for vault, mint, pool in (("1a", a, "1"), ("1b", b, "1"), ("2b", b, "2"), ("2c", c, "2")):
+            tx.holds(f"vault {vault}", mint, f"pool {pool}", after=10**9)
+        return decode_transaction(tx.raw(), 0)
+
+    own, other = sent_to(USER), sent_to("a friend")
+
+    assert [(swap.in_amount, swap.out_amount) for swap in own.swaps] == [(100, 50), (50, 7)]
+    assert amounts(other) == amounts(own)
