@@ -37,8 +37,8 @@ def expand(tokens: list[Instruction], opened: Opened | None = None) -> list[Inst
         for token in tokens:  # `data_of` is inlined: calls would take most of the time
             data = token.data
             if isinstance(data, str):
-                is_short = len(data) <= SHORT_MAX
-                data = token.data = b58decode(data.encode()) if is_short else decode(data)
+                whole = b58decode(data.encode()) if len(data) <= SHORT_MAX else decode(data)
+                data = token.data = whole
             if data and data[0] == BATCH:
                 has_batch = True
     except ValueError:

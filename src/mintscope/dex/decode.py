@@ -80,9 +80,11 @@ class Roles:
         self.dexes = _in_both_forms(dexes.keys() - NATIVES.keys())
         self.logged = self.dexes & _in_both_forms(LOGGED_PROGRAMS)
 
-    def by_key(self, keys: Sequence[str] | Sequence[bytes]) -> Mapping[Any, Program | Native]:
-        """Return the role of each program by its address, as text or bytes like *keys*."""
-        return self._of_text if keys and isinstance(keys[0], str) else self._of_bytes
+    def of(self, keys: Sequence[str] | Sequence[bytes]) -> Sequence[Role]:
+        """Return the role of each of *keys*, the accounts of a transaction, as text or bytes."""
+        is_text = bool(keys) and isinstance(keys[0], str)
+        by_key: Mapping[Any, Program | Native] = self._of_text if is_text else self._of_bytes
+        return list(map(by_key.get, keys))
 
 
 def _in_both_forms(addresses: Iterable[str]) -> frozenset[str | bytes]:
@@ -90,21 +92,18 @@ def _in_both_forms(addresses: Iterable[str]) -> frozenset[str | bytes]:
 
 
 KNOWN: Final = Roles(TABLE)
-UNSEEN: Final = object()
-"""Stands for a role that was not looked up yet; None stands for an account without a role."""
 
 
 def calls(
     outer: Sequence[Instruction],
     inner: Mapping[int, Sequence[Instruction]],
-    keys: Sequence[str] | Sequence[bytes],
-    by_key: Mapping[Any, Program | Native],  # addresses are text or bytes, like *keys*
+    roles: Sequence[Role],
 ) -> list[Call]:
     """Return the calls of DEXes and of unlisted programs, in order of execution.
 
     outer    the top-level instructions of a transaction
     inner    the instructions below each of *outer*, by the position of the top-level instruction
-    keys     the accounts of the transaction
+    roles    the roles of the accounts of the transaction
 
     A call to an unlisted program is left out if a DEX or a token transfer made it, if it is a
     top-level instruction that calls no program, or if the data have no stack heights.
@@ -113,14 +112,9 @@ def calls(
     heights contradict each other.
     """
     found: list[Call] = []
-    # A role is looked up at the first instruction of its program: few accounts are programs.
-    roles: list[Any] = [UNSEEN] * len(keys)
     try:
         for position, instruction in enumerate(outer):
-            at = instruction.program_id_index
-            role: Role = roles[at]
-            if role is UNSEEN:
-                role = roles[at] = by_key.get(keys[at])
+            role = roles[instruction.program_id_index]
             below = inner.get(position)
             call = None
             if role is None:
@@ -131,7 +125,7 @@ def calls(
                 call = Call(role, instruction, position, -1)
                 found.append(call)
             if below and role is not IGNORED:  # an ignored program calls no DEX
-                _descend(below, position, (TOP, role, call), roles, keys, by_key, found)
+                _descend(below, position, (TOP, role, call), roles, found)
     except IndexError:
         raise Unreadable(QuarantineReason.UNKNOWN_ACCOUNT) from None
     return found
@@ -145,23 +139,18 @@ def has_heights(instructions: Sequence[Instruction]) -> bool:
     return instructions[0].stack_height is not None
 
 
-def _descend(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - the hottest loop, all in locals
+def _descend(  # noqa: C901, PLR0912 - the hottest loop, all in locals
     instructions: Sequence[Instruction],
     outer: int,
     top: Frame,
-    roles: list[Any],
-    keys: Sequence[str] | Sequence[bytes],
-    by_key: Mapping[Any, Program | Native],
+    roles: Sequence[Role],
     found: list[Call],
 ) -> None:
     """Add to *found* the calls of DEXes and unlisted programs inside instruction *outer*."""
     height, program, call = top
     frames = [top]
     for position, instruction in enumerate(instructions):
-        account = instruction.program_id_index
-        role: Role = roles[account]
-        if role is UNSEEN:
-            role = roles[account] = by_key.get(keys[account])
+        role = roles[instruction.program_id_index]
         at = instruction.stack_height
         if at is None:
             is_event = role is program and len(instruction.accounts) <= EVENT_ACCOUNTS_MAX
@@ -312,9 +301,8 @@ def _trace(transaction: Transaction, known: Roles) -> tuple[list[Call], TokenAcc
     in the instructions.
     """
     keys = transaction.keys
-    by_key = known.by_key(keys)
     # Programs are at the end of the accounts, so a search from the end finds a DEX sooner.
-    if known.dexes.isdisjoint(reversed(keys)) and not _may_exchange(transaction, by_key):
+    if known.dexes.isdisjoint(reversed(keys)) and not _may_exchange(transaction, known):
         return None
     if transaction.inner is None:
         raise Unreadable(QuarantineReason.NO_INNER_INSTRUCTIONS)
@@ -322,30 +310,31 @@ def _trace(transaction: Transaction, known: Roles) -> tuple[list[Call], TokenAcc
     if not transaction.inner and known.logged.isdisjoint(keys):
         return None
     token_accounts = TokenAccounts(transaction)
-    return calls(transaction.instructions, token_accounts.inner, keys, by_key), token_accounts
+    return calls(transaction.instructions, token_accounts.inner, known.of(keys)), token_accounts
 
 
-def _may_exchange(transaction: Transaction, by_key: Mapping[Any, Program | Native]) -> bool:
+def _may_exchange(transaction: Transaction, known: Roles) -> bool:
     """Return whether an unlisted program may have exchanged two mints, or a mint for lamports."""
     if not transaction.inner or SPL_PROGRAMS.isdisjoint(transaction.keys):
         return False
     balances = transaction.balances
     if any(balance.mint != balances[0].mint for balance in balances):
         return True
-    return bool(balances) and balances[0].mint != WSOL and _calls_unlisted(transaction, by_key)
+    return bool(balances) and balances[0].mint != WSOL and _calls_unlisted(transaction, known)
 
 
-def _calls_unlisted(transaction: Transaction, by_key: Mapping[Any, Program | Native]) -> bool:
-    """Return whether a program that is not in *by_key* called a token program.
+def _calls_unlisted(transaction: Transaction, known: Roles) -> bool:
+    """Return whether a program without a role called a token program.
 
     Only calls by top-level instructions count.  Also return True if an index is out of range, so
     that `_trace` examines the transaction.
     """
     keys = transaction.keys
+    roles = known.of(keys)
     try:
         for called in transaction.inner or ():
             caller = transaction.instructions[called.index]
-            if by_key.get(keys[caller.program_id_index]) is None:
+            if roles[caller.program_id_index] is None:
                 for one in called.instructions:
                     if keys[one.program_id_index] in SPL_PROGRAMS:
                         return True

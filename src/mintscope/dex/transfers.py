@@ -206,11 +206,11 @@ def exchange_of(flow: dict[str, int]) -> Exchange | None:
 
     Return None unless the party gained exactly one mint and lost exactly one.
     """
-    # Two mints need no filter: the comparisons below refuse an amount of 0.
-    changed = flow if len(flow) == PARTIES else {mint: gain for mint, gain in flow.items() if gain}
-    if len(changed) != PARTIES:
-        return None
-    (one, gained), (other, lost) = changed.items()
+    if len(flow) != PARTIES:  # two mints need no filter: the comparisons refuse an amount of 0
+        flow = {mint: gain for mint, gain in flow.items() if gain}
+        if len(flow) != PARTIES:
+            return None
+    (one, gained), (other, lost) = flow.items()
     if gained < 0 < lost:
         return other, lost, one, -gained
     if lost < 0 < gained:
