@@ -16,7 +16,7 @@ from mintscope.accounts.sessions import EVENTS_AT_ONCE
 from mintscope.alerts.alert import Alert
 from mintscope.alerts.deliveries import Attempt, Deliveries, Ended
 from mintscope.app.stores.folder import MONEY_FILE, WEBHOOKS_FILE
-from mintscope.kit.audit import KeyId
+from mintscope.kit.audit import COMMAND_LINE, KeyId, UserId
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.time import DAY_MS, MINUTE_MS
 from support.scenes.account_stores import queue_of
@@ -90,6 +90,30 @@ async def change_address(site: Website, session: Session, email: str) -> None:
     assert await site.accounts.addresses.confirm(
         session, (await site.link(email)).rpartition("/")[2]
     )
+
+
+async def make_agent(site: Website, email: str) -> tuple[str, UserId]:
+    """Return the API key and the id of a new agent with *email*, a wallet and an alert."""
+    signup_id, secret = await site.apply_for_key(email)
+    assert await site.accounts.signup.confirm_by_link((await site.link(email)).rpartition("/")[2])
+    await site.accounts.review.approve(signup_id, scopes=OPEN_SCOPES, note="", actor=COMMAND_LINE)
+    key = await site.exchange(email, secret)
+    holder = await site.accounts.keys.find(key)
+    assert holder is not None
+    await site.accounts.wallets.link(holder, THEIR_WALLET)
+    agent = holder.key.user_id
+    made = await site.accounts.signals.make(agent, replace(RULE, webhook_url=THEIR_HOOK))
+    assert isinstance(made, Alert)
+    return key, agent
+
+
+async def claim(site: Website, session: Session, agent: UserId) -> None:
+    """Claim *agent* in *session*, whose account has the address of the agent."""
+    people = site.accounts.people
+    (now,) = await people.sessions(session.user.user_id)
+    assert await people.request_claim(now, agent)
+    link = (await site.link(now.user.email)).rpartition("/")[2]
+    assert await people.claim(now, link) is not None
 
 
 async def take_back(site: Website, undo: str) -> list[str]:
@@ -266,6 +290,68 @@ async def test_a_key_whose_networks_a_thief_changed_is_revoked(
     assert all("203.0.113" not in each and "hint" in each for (each,) in details), (
         "the log, which is kept for ever, has no addresses"
     )
+
+
+async def test_an_undo_ends_the_access_of_an_agent_that_a_thief_claimed(
+    site: Website, alice: Person, found: AccountContents
+) -> None:
+    key, agent = await make_agent(site, MALLORY)
+    site.clock.advance(DAY_MS)
+    thief = await session_of(site, ALICE)
+    await change_address(site, thief, MALLORY)
+    await claim(site, thief, agent)
+    assert await status(alice, key) == 200
+
+    ended = await take_back(site, await undo_in(site, ALICE, "e-mail address of your account"))
+
+    assert "One API key." in ended
+    assert "One linked wallet." in ended
+    assert await status(alice, key) == 401
+    assert await status(alice, found.key) == 200
+    assert site.rows("SELECT wallet FROM linked_wallet") == [(OWN_WALLET,)]
+    hooks = site.rows("SELECT webhook_url FROM signal ORDER BY id")
+    assert hooks == [(OWN_HOOK,), (OWN_HOOK,), (None,)]
+
+
+async def test_a_reset_ends_the_access_of_an_agent_that_a_thief_claimed_in_the_last_week(
+    site: Website, alice: Person, found: AccountContents
+) -> None:
+    key, agent = await make_agent(site, MALLORY)
+    site.clock.advance(8 * DAY_MS)
+    thief = await session_of(site, ALICE)
+    await change_address(site, thief, MALLORY)
+    await claim(site, thief, agent)
+    await change_address(site, thief, ALICE)
+    site.clock.advance(3 * DAY_MS)
+    await site.accounts.people.request_reset(EmailAddress(ALICE), HERE)
+
+    form = {"password": OTHER_PASSWORD, "taken": "yes"}
+    async with Person(site, address="198.51.100.2") as owner:
+        ended = ended_by(await owner.send(await site.link(ALICE), form))
+
+    assert "One API key." in ended
+    assert await status(alice, key) == 401
+    assert await status(alice, found.key) == 200
+    expected = [(OWN_HOOK,), (OWN_HOOK,), (None,)]
+    assert site.rows("SELECT webhook_url FROM signal ORDER BY id") == expected
+
+
+async def test_an_undo_keeps_an_agent_that_the_owner_claimed_before(
+    site: Website, alice: Person, found: AccountContents
+) -> None:
+    owner = await session_of(site, ALICE)
+    key, agent = await make_agent(site, MALLORY)
+    await change_address(site, owner, MALLORY)
+    await claim(site, owner, agent)
+    await change_address(site, owner, ALICE)
+    site.clock.advance(MINUTE_MS)
+    await add_app(site, await session_of(site, ALICE))
+
+    await take_back(site, await undo_in(site, ALICE, "authenticator app"))
+
+    assert await status(alice, key) == 200
+    assert await status(alice, found.key) == 200
+    assert (THEIR_HOOK,) in site.rows("SELECT webhook_url FROM signal")
 
 
 async def test_the_second_factor_of_the_owner_stays(site: Website, found: AccountContents) -> None:

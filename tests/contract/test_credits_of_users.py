@@ -298,7 +298,10 @@ async def test_a_person_who_claims_an_agent_gets_its_credits_and_open_purchases(
     )
     assert (await scene.balance(agent), await scene.balance(person)) == (0, 30)
     linked = await scene.store.read(lambda rows: rows.wallets.of_user(person))
-    assert [each.wallet for each in linked] == ["both", "its own"]
+    assert [(each.wallet, each.linked_at) for each in linked] == [
+        ("both", NOW),
+        ("its own", NOW + 1),
+    ]
     assert await scene.store.read(lambda rows: rows.wallets.of_user(agent)) == []
     watched = await scene.store.read(lambda rows: rows.watchlists.of_user(person))
     assert [each.name for each in watched] == ["its own"]

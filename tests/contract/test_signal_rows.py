@@ -108,7 +108,7 @@ async def test_a_signal_is_stored_handed_over_and_deleted(
         asked = partial(_revisions, after=SignalId(after), limit=limit)
         assert await there.read(asked) == expected
     await here.transact(lambda rows: rows.signals.delete(third))
-    await here.transact(lambda rows: rows.signals.hand_over(one, other))
+    await here.transact(lambda rows: rows.signals.hand_over(one, other, at(3)))
     assert await there.read(lambda rows: rows.signals.of_user(one)) == []
 
     def delete(rows: AccountRows) -> None:

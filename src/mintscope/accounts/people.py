@@ -6,6 +6,7 @@ from typing import Final
 
 from mintscope.accounts import factor_rows
 from mintscope.accounts.email_address import EmailAddress
+from mintscope.accounts.keys.key import KEYS_SHOWN_MAX, KeyStatus
 from mintscope.accounts.mail.email import EmailKind, EmailLimit
 from mintscope.accounts.rows import AccountRows, AccountService, find_person, use_proof
 from mintscope.accounts.secrets import NONCE_BYTES
@@ -22,6 +23,7 @@ from mintscope.accounts.session import (
     draw_cookie,
 )
 from mintscope.accounts.sessions import (
+    CLAIMED,
     RESET_BACK_MS,
     TOOK_BACK,
     Ended,
@@ -377,6 +379,10 @@ class People(AccountService):
                 return None
             if use_proof(rows.proofs, proof.proof_id, Purpose.CLAIM_AGENT, now) is None:
                 return None
+            actor = user_actor(owner.user_id)
+            for key in rows.api_keys.shown(agent.user_id, now, KEYS_SHOWN_MAX):
+                if key.status(now) is KeyStatus.ACTIVE:
+                    rows.events.note(now, actor, CLAIMED, f"key:{key.key_id}", hint=key.hint)
             rows.users.hand_over(agent.user_id, owner.user_id)
             hand_over(rows, agent.user_id, owner.user_id, now)
             rows.users.update(agent.user_id, removed_at=now)

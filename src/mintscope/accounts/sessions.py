@@ -215,6 +215,7 @@ def remove_user(rows: AccountRows, user_id: UserId, reviewer: Reviewer, at: Unix
 
 CAPPED: Final = "capped"  # the action in the audit log: the cap of a key was changed
 NETWORKS_CHANGED: Final = "changed networks"  # the action in the audit log
+CLAIMED: Final = "claimed"  # the action in the audit log: the key of an agent was claimed
 SPEND_ALERT_SET: Final = "set spend alert"  # the action in the audit log
 EVENTS_AT_ONCE: Final = 100  # events read at once in the search for earlier changes
 NOTICES_MAX: Final = 20  # the most e-mails of one kind to an owner in a day
@@ -249,7 +250,8 @@ def end_since(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> 
 
     Added factors, wallets, alerts and Telegram chats are removed.  Added keys, and keys with
     changed networks, are revoked.  Changed webhooks are stopped.  Changed caps and spend alerts are
-    restored.  All other changes stay, such as deletions.
+    restored.  The keys, wallets and webhooks of a claimed agent count as added or changed at the
+    claim.  All other changes stay, such as deletions.
     """
     sessions = end_sessions(rows, user_id)
     app = rows.apps.of_user(user_id)
@@ -286,14 +288,17 @@ def end_since(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> 
 def _end_keys(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> tuple[int, int]:
     """Undo the changes of keys from *since* on; return the numbers of caps restored and keys ended.
 
-    Changed caps are restored.  Keys created at *since* or later are revoked.  So are keys whose
-    networks the owner changed at *since* or later, because the earlier networks are not stored.
+    Changed caps are restored.  Keys created or claimed at *since* or later are revoked.  So are
+    keys whose networks the owner changed at *since* or later, because the earlier networks are not
+    stored.
     """
     caps = keys = 0
     for key in rows.api_keys.shown(user_id, at, KEYS_SHOWN_MAX):
         if key.revoked_at is not None:
             continue
-        if key.created_at >= since or _has_other_networks(rows, key, since):
+        # A key can only narrow networks, which gives no access, so its changes need no undo.
+        is_given = any(_has_done(rows, key, each, since) for each in (CLAIMED, NETWORKS_CHANGED))
+        if key.created_at >= since or is_given:
             rows.api_keys.update(key.key_id, revoked_at=at)
             keys += 1
         else:
@@ -304,11 +309,10 @@ def _end_keys(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> 
     return caps, keys
 
 
-def _has_other_networks(rows: AccountRows, key: KeyLine, since: UnixMs) -> bool:
-    """Return whether the owner, not a key, changed the networks of *key* at *since* or later."""
-    # A key can only narrow networks, which gives no access, so its changes need no undo.
+def _has_done(rows: AccountRows, key: KeyLine, action: str, since: UnixMs) -> bool:
+    """Return whether the owner of *key*, not a key, did *action* to it at *since* or later."""
     owner = user_actor(key.user_id)
-    changes = _changes_of(rows, f"key:{key.key_id}", NETWORKS_CHANGED)
+    changes = _changes_of(rows, f"key:{key.key_id}", action)
     newest_at = next((event.at for event in changes if event.actor == owner), None)
     return newest_at is not None and newest_at >= since
 

@@ -122,7 +122,8 @@ class Alert:
     state        the state of the rule, as JSON; None: this revision was not evaluated yet
     fired_at     the time of the last firing; None: the alert never fired
     webhook_failed_at   the time when the webhook was disabled; None: it is not disabled
-    webhook_at   the time when `Alerts.change` last changed the URL of the webhook; None: never
+    webhook_at   the time when the URL of the webhook last changed, or when the alert last came to
+                 its user with a claimed agent, if that is later; None: never
     hour_since, hour_count   the start of the last hour with counted firings, and the number of
                              these firings; None and 0: no firing yet
     ended_at     the time when the alert ended by firing once or by expiring; None: it has not ended

@@ -303,7 +303,7 @@ UPDATE signal SET email_due_at = ? WHERE id = ? AND email_due_at IS NULL
 KEEP_STATE: Final = "UPDATE signal SET state = ? WHERE id = ? AND revision = ?"
 CLEAR: Final = "DELETE FROM signal_firing WHERE signal = ?"
 FIXED: Final = frozenset({"mint", "field", "kind", "compared", "direction"})
-HAND_OVER: Final = 'UPDATE signal SET "user" = ? WHERE "user" = ?'
+HAND_OVER: Final = 'UPDATE signal SET "user" = ?, webhook_at = ? WHERE "user" = ?'
 
 
 class SqlAlertRows(Table[SignalId, Alert]):
@@ -395,9 +395,9 @@ class SqlAlertRows(Table[SignalId, Alert]):
         """Store the last firing of each alert, and the number of its firings in the hour."""
         self._db.executemany(NOTE_FIRED, [(*hour, number) for number, hour in fired.items()])
 
-    def hand_over(self, giver: UserId, taker: UserId) -> None:
-        """Transfer the alerts of *giver* to *taker*, even beyond the limit of alerts."""
-        self._db.execute(HAND_OVER, (taker, giver))
+    def hand_over(self, giver: UserId, taker: UserId, at: UnixMs) -> None:
+        """Transfer the alerts of *giver* to *taker* at *at*, even beyond the limit of alerts."""
+        self._db.execute(HAND_OVER, (taker, at, giver))
 
 
 NOWHERE: Final = AlertStanding(seq=0, version=0, holder=b"", held_until=UnixMs(0))

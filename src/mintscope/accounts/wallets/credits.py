@@ -398,9 +398,9 @@ def hand_over(rows: AccountRows, giver: UserId, taker: UserId, at: UnixMs) -> No
 
     Credits of purchases in progress are also transferred, when the purchases complete.
     """
-    rows.wallets.hand_over(giver, taker)
+    rows.wallets.hand_over(giver, taker, at)
     rows.watchlists.hand_over(giver, taker)
-    rows.signals.hand_over(giver, taker)
+    rows.signals.hand_over(giver, taker, at)
     off = rows.credits.find(giver)
     if off is None:
         return

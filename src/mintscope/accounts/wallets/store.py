@@ -277,7 +277,7 @@ LINK: Final = 'INSERT INTO linked_wallet ("user", wallet, linked_at) VALUES (?, 
 UNLINK: Final = 'DELETE FROM linked_wallet WHERE "user" = ? AND wallet = ?'
 TAKE_OVER: Final = """
 INSERT INTO linked_wallet ("user", wallet, linked_at)
-SELECT CAST(?2 AS bigint), wallet, linked_at FROM linked_wallet WHERE "user" = ?1
+SELECT CAST(?2 AS bigint), wallet, CAST(?3 AS bigint) FROM linked_wallet WHERE "user" = ?1
     ON CONFLICT DO NOTHING
 """
 FORGET: Final = 'DELETE FROM linked_wallet WHERE "user" = ?'
@@ -323,7 +323,7 @@ class SqlWalletRows:
         found = self._db.execute(PAYMENTS, (user_id, begun_at, signature, limit))
         return [WalletPayment(*row) for row in found]
 
-    def hand_over(self, giver: UserId, taker: UserId) -> None:
-        """Link the wallets of *giver* to *taker* instead."""
-        self._db.execute(TAKE_OVER, (giver, taker))
+    def hand_over(self, giver: UserId, taker: UserId, at: UnixMs) -> None:
+        """Link the wallets of *giver* to *taker* instead, with the time *at* of the new link."""
+        self._db.execute(TAKE_OVER, (giver, taker, at))
         self._db.execute(FORGET, (giver,))
