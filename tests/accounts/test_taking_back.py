@@ -10,6 +10,7 @@ import pytest
 
 from mintscope.accounts.email_address import EmailAddress
 from mintscope.accounts.factor_rows import NewPasskey
+from mintscope.accounts.factors import code_at, step_of
 from mintscope.accounts.keys.scope import OPEN_SCOPES
 from mintscope.accounts.session import Session
 from mintscope.accounts.sessions import EVENTS_AT_ONCE
@@ -352,6 +353,23 @@ async def test_an_undo_keeps_an_agent_that_the_owner_claimed_before(
     assert await status(alice, key) == 200
     assert await status(alice, found.key) == 200
     assert (THEIR_HOOK,) in site.rows("SELECT webhook_url FROM signal")
+
+
+async def test_an_undo_removes_an_app_that_the_owner_began_and_a_thief_confirmed(
+    site: Website, found: AccountContents
+) -> None:
+    factors = site.accounts.factors
+    await factors.begin_app(await session_of(site, ALICE))
+    site.clock.advance(DAY_MS)
+    thief = await session_of(site, ALICE)
+    secret = await factors.app_secret(thief)
+    assert secret is not None
+    await factors.confirm_app(thief, code_at(secret, step_of(site.clock.now())))
+
+    ended = await take_back(site, await undo_in(site, ALICE, "authenticator app"))
+
+    assert "One authenticator app or passkey." in ended
+    expect_untouched(site, found)
 
 
 async def test_the_second_factor_of_the_owner_stays(site: Website, found: AccountContents) -> None:

@@ -123,6 +123,7 @@ PASSKEYS_MAX: Final = 20
 class App:
     """An authenticator app of a user; its secret derives from *nonce*.
 
+    made_at        the time when the app was confirmed; until then, when its secret was created
     confirmed_at   the time when the first valid code was entered; None: the app is not a factor yet
     last_step      the number of the 30-second step of the last accepted code; -1: no code yet
     """
@@ -138,6 +139,7 @@ class App:
 class AppChanges(TypedDict, total=False):
     """The columns of an app that an update can change."""
 
+    made_at: UnixMs
     confirmed_at: UnixMs
     last_step: int
 

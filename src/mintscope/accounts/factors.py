@@ -255,7 +255,8 @@ class Factors(AccountService):
                 raise WrongCode
             # Before the app counts as a factor.
             was_on = change.state().is_on
-            change.rows.apps.update(app.app_id, confirmed_at=change.at)
+            # The secret may be older than the session that an undo link ends.
+            change.rows.apps.update(app.app_id, made_at=change.at, confirmed_at=change.at)
             change.added(APP_ADDED)
             return [] if was_on else change.new_codes()
 
