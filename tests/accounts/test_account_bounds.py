@@ -451,7 +451,9 @@ def test_guesses_and_new_accounts_have_these_limits_and_windows() -> None:
 
     assert limits.asked == [
         Limit(name="guesses", count=10, window_s=900),
+        Limit(name="guesses of a site", count=40, window_s=900),
         Limit(name="guesses of a client", count=50, window_s=900),
+        Limit(name="all guesses of a site", count=200, window_s=900),
         Limit(name="accounts of a client", count=20, window_s=3_600),
         Limit(name="accounts of a site", count=80, window_s=3_600),
     ]

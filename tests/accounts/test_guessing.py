@@ -30,6 +30,11 @@ async def service(tmp_path: Path) -> AsyncIterator[PeopleService]:
         yield service
 
 
+def network(number: int) -> Browser:
+    """Return a browser in the /64 with this number of one IPv6 /48."""
+    return Browser(f"2001:db8:0:{number:x}::/64", "")
+
+
 async def test_wrong_passwords_are_limited_and_right_passwords_are_not(
     service: PeopleService,
 ) -> None:
@@ -123,12 +128,11 @@ async def test_accounts_of_all_networks_of_a_site_are_limited_together(
     service: PeopleService,
 ) -> None:
     for number in range(80):
-        network = Browser(f"2001:db8:0:{number:x}::/64", "")
-        await service.people.sign_up(EmailAddress(f"p{number}@example.org"), PASSWORD, network)
+        email = EmailAddress(f"p{number}@example.org")
+        await service.people.sign_up(email, PASSWORD, network(number))
     for number in range(80, 160):
-        network = Browser(f"2001:db8:0:{number:x}::/64", "")
         with pytest.raises(TooManyAttempts):
-            await service.people.sign_up(ALICE, PASSWORD, network)
+            await service.people.sign_up(ALICE, PASSWORD, network(number))
 
     await service.people.sign_up(ALICE, PASSWORD, Browser("2001:db8:1:1::/64", ""))
 
@@ -136,14 +140,13 @@ async def test_accounts_of_all_networks_of_a_site_are_limited_together(
 async def test_refused_sign_ups_of_a_client_do_not_count_for_its_site(
     service: PeopleService,
 ) -> None:
-    network = Browser("2001:db8:0:1::/64", "")
     for number in range(20):
-        await service.people.sign_up(EmailAddress(f"p{number}@example.org"), PASSWORD, network)
+        await service.people.sign_up(EmailAddress(f"p{number}@example.org"), PASSWORD, network(1))
     for _ in range(100):
         with pytest.raises(TooManyAttempts):
-            await service.people.sign_up(ALICE, PASSWORD, network)
+            await service.people.sign_up(ALICE, PASSWORD, network(1))
 
-    await service.people.sign_up(ALICE, PASSWORD, Browser("2001:db8:0:2::/64", ""))
+    await service.people.sign_up(ALICE, PASSWORD, network(2))
 
 
 async def test_emails_of_one_kind_are_five_minutes_apart(service: PeopleService) -> None:
@@ -183,3 +186,31 @@ async def test_a_reset_request_for_an_unknown_address_stores_a_row_but_no_email(
 
     assert service.rows("SELECT email, length(nonce) FROM proof") == [(ALICE, 32), (MALLORY, 32)]
     assert service.emails() == [("reset_password", ALICE)]
+
+
+async def test_guesses_of_all_networks_of_a_site_for_an_address_are_limited_together(
+    service: PeopleService,
+) -> None:
+    await service.signed_up()
+    for number in range(40):
+        with pytest.raises(WrongPassword):
+            await service.people.sign_in(ALICE, "wrong password", network(number))
+
+    with pytest.raises(TooManyAttempts):
+        await service.people.sign_in(ALICE, "wrong password", network(40))
+    await service.people.sign_in(ALICE, PASSWORD, HERE)
+    await service.people.sign_in(ALICE, PASSWORD, Browser("2001:db8:1:1::/64", ""))
+
+
+async def test_guesses_of_all_networks_of_a_site_are_limited_over_all_accounts(
+    service: PeopleService,
+) -> None:
+    await service.signed_up()
+    for number in range(200):
+        email = EmailAddress(f"p{number}@example.org")
+        with pytest.raises(WrongPassword):
+            await service.people.sign_in(email, PASSWORD, network(number))
+
+    with pytest.raises(TooManyAttempts):
+        await service.people.sign_in(ALICE, PASSWORD, network(200))
+    await service.people.sign_in(ALICE, PASSWORD, THERE)

@@ -115,12 +115,11 @@ class TooManyAttempts(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoginLimits:
-    """The limits of sign-ins and sign-ups.
+    """The limits of sign-ins and sign-ups; an IPv6 /48 may make four times as many attempts.
 
     one      the most wrong passwords for one e-mail address from one client address, in 15 minutes
     all      the most wrong passwords and passkeys from one client address, in 15 minutes
-    signups  the most attempts to create an account from one client address in an hour; from an IPv6
-             /48, four times as many
+    signups  the most attempts to create an account from one client address in an hour
     """
 
     one: int = 10
@@ -160,7 +159,9 @@ class LoginLimit:
             return limits.limiter(Limit(name=name, count=count, window_s=window_s))
 
         self._one = window("guesses", admitted.one, QUARTER_S)
+        self._one_of_site = window("guesses of a site", SITE_SHARES * admitted.one, QUARTER_S)
         self._all = window("guesses of a client", admitted.all, QUARTER_S)
+        self._all_of_site = window("all guesses of a site", SITE_SHARES * admitted.all, QUARTER_S)
         self._signups = window("accounts of a client", admitted.signups, HOUR_S)
         self._site = window("accounts of a site", SITE_SHARES * admitted.signups, HOUR_S)
 
@@ -172,7 +173,13 @@ class LoginLimit:
         client   the client's address; for a proof in a session, the name of the session
         Raises   TooManyAttempts
         """
-        return guess((self._all, client), (self._one, f"{client} {email}"))
+        site = site_key(client)
+        return guess(
+            (self._all_of_site, site),
+            (self._all, client),
+            (self._one_of_site, f"{site} {email}"),
+            (self._one, f"{client} {email}"),
+        )
 
     def passkey(self, client: str) -> AbstractAsyncContextManager[None]:
         """Count the use of a passkey by *client* while the block checks it.
@@ -180,7 +187,7 @@ class LoginLimit:
         The count is undone if the block raises no error, because the passkey was right.
         Raises TooManyAttempts.
         """
-        return guess((self._all, client))
+        return guess((self._all_of_site, site_key(client)), (self._all, client))
 
     async def sign_up(self, client: str) -> None:
         """Count an attempt to create an account from *client*.  Raises TooManyAttempts."""

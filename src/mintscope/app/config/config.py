@@ -194,9 +194,10 @@ class WebConfig(Section):
     """Any session ends after this."""
     guesses_max: values.Count = 10
     """Wrong passwords for one e-mail address from one client in 15 minutes; other clients are
-    counted apart."""
+    counted apart, but the clients of an IPv6 /48 together may make only four times as many."""
     client_guesses_max: values.Count = 50
-    """Wrong passwords from one client in 15 minutes, for any e-mail address."""
+    """Wrong passwords from one client in 15 minutes, for any e-mail address; from the clients of an
+    IPv6 /48 together, four times as many."""
     sign_ups_per_hour_max: values.Count = 20
     """Accounts that a client may make in an hour."""
     showcase: values.Mints = ()
