@@ -13,7 +13,7 @@ from mintscope.accounts.mail.store import SqlEmailRows
 from mintscope.alerts.alert import Alert
 from mintscope.app.stores.folder import MONEY_FILE
 from mintscope.credits.postgres import SPEND
-from mintscope.kit.audit import UserId
+from mintscope.kit.audit import COMMAND_LINE, UserId
 from mintscope.kit.sql.postgres import PostgresDatabase
 from mintscope.kit.time import DAY_MS, HOUR_MS, MINUTE_MS
 from mintscope.solana.blocks import WSOL
@@ -212,7 +212,7 @@ async def test_a_deleted_account_keeps_no_personal_data(site: Website, alice: Pe
     text = words(await alice.open(DELETE))
     assert "1 alert is deleted, with all firings" in text
     assert "1 key stops working" in text
-    assert "this address may apply again" in text
+    assert "It is deleted, and its address may apply again" in text
     ((username,),) = site.rows("SELECT username FROM user")
     assert (await alice.send(DELETE, {"username": "someone"})).status_code == 422
     assert "account-deleted" in where(await alice.send(DELETE, {"username": username}))
@@ -230,6 +230,25 @@ async def test_a_deleted_account_keeps_no_personal_data(site: Website, alice: Pe
     assert await site.accounts.exchange.recognise(EmailAddress(ALICE), secret) is None
     assert await site.accounts.review.applications(limit=9) == []
     assert where(await alice.sign_up()).startswith("/")  # the address is free
+
+
+async def test_a_deleted_account_keeps_no_application_of_an_earlier_address(
+    site: Website, alice: Person
+) -> None:
+    await verify(site, alice)
+    signup_id, secret = await site.apply_for_key(ALICE)
+    assert await site.accounts.signup.confirm_by_link((await site.link(ALICE)).rpartition("/")[2])
+    await site.accounts.review.approve(signup_id, scopes=frozenset(), note="", actor=COMMAND_LINE)
+    key = await site.exchange(ALICE, secret)
+    await alice.send(await change(site, alice, NEW))
+    await site.apply_for_key(NEW)
+    assert "It is deleted, and its address may apply again" in words(await alice.open(DELETE))
+
+    ((username,),) = site.rows("SELECT username FROM user")
+    assert "account-deleted" in where(await alice.send(DELETE, {"username": username}))
+
+    assert site.rows("SELECT email FROM application") == []
+    assert await status_of(alice, key) == 401
 
 
 async def test_credits_of_a_deleted_account_move_to_a_credit_token(

@@ -10,7 +10,7 @@ If an account is deleted, payments, credits and the audit log keep the account's
 name.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import InitVar, asdict, dataclass
 
 from mintscope.accounts.email_address import EmailAddress
@@ -227,7 +227,7 @@ class AccountDeletion:
                 groups=len(rows.watchlists.of_user(user_id)),
                 signals=len(rows.signals.of_user(user_id)),
                 wallets=len(rows.wallets.of_user(user_id)),
-                has_application=_own_application(rows, session.user) is not None,
+                has_application=bool(_own_applications(rows, session.user)),
             )
 
         return await self.store.read(count)
@@ -238,7 +238,7 @@ class AccountDeletion:
         """Delete the account at once and permanently; write an e-mail about this to the owner.
 
         Keys, sessions and links in e-mails stop working, and the credits can no longer be spent.
-        Watchlists, wallets, second factors, the Telegram chat, the application, alerts with their
+        Watchlists, wallets, second factors, the Telegram chat, applications, alerts with their
         firings (sent or not), and the IP addresses and networks of keys are deleted.  The user's
         row is kept, without user name and e-mail address.
 
@@ -254,26 +254,26 @@ class AccountDeletion:
             if before is not None:
                 before(rows)
             actor = user_actor(owner.user_id)
-            application = _own_application(rows, owner)
+            applications = _own_applications(rows, owner)
             # Before the address is deleted; the e-mail has its own copy of the address.
             rows.emails.tell_owner(owner, EmailKind.ACCOUNT_REMOVED, {}, now)
             erase(rows, owner, actor, now)
-            if application is not None:
-                forget(rows, application, "forgotten", actor, now)
+            for signup_id in applications:
+                forget(rows, signup_id, "forgotten", actor, now)
 
         await self.store.transact(delete)
 
 
-def _own_application(rows: AccountRows, user: User) -> SignupId | None:
-    """Return the id of this person's application, even if its key was already issued.
+def _own_applications(rows: AccountRows, user: User) -> Sequence[SignupId]:
+    """Return the ids of this person's applications.
 
-    Return None if there is no application, or if its key belongs to another account, such as an
-    agent's: the application then stays with that account.  Also return None if no key was ever
-    issued and the person has not verified the address.
+    They are those whose keys belong to the account, even if their address is an earlier address of
+    the person or that of a claimed agent.  An application without a key is the person's if it has
+    the address of the person, who has verified it.
     """
-    kept = rows.applications.find(user.email)
-    if kept is None or kept.owner not in {None, user.user_id}:
-        return None
-    if kept.owner is None and user.verified_at is None:
-        return None  # anyone can sign up with an address that is not theirs
-    return kept.application.signup_id
+    own = list(rows.applications.of_user(user.user_id))
+    unissued = rows.applications.find(user.email)
+    # Anyone can sign up with an address that is not theirs.
+    if unissued is not None and unissued.owner is None and user.verified_at is not None:
+        own.append(unissued)
+    return [kept.application.signup_id for kept in own]

@@ -18,6 +18,7 @@ from mintscope.accounts.signups.application import (
     SignupId,
 )
 from mintscope.accounts.store import NO_END, Columns, Table
+from mintscope.kit.audit import UserId
 from mintscope.kit.primitives import UnixMs
 
 APPLICATION: Final = Columns(
@@ -69,6 +70,10 @@ class SqlApplicationRows(Table[SignupId, KeptApplication]):
     def find(self, email: EmailAddress) -> KeptApplication | None:
         """Return the application of *email*; None if there is none."""
         return self._first("email = ?", email)
+
+    def of_user(self, user_id: UserId) -> Sequence[KeptApplication]:
+        """Return the applications whose keys belong to a user, oldest first."""
+        return self._all('"user" = ? ORDER BY id', user_id)
 
     def insert(self, new: NewApplication) -> SignupId:
         """Add an application that awaits confirmation; its address must be free."""
