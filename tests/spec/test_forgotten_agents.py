@@ -1,10 +1,11 @@
 """If an application is forgotten, no personal data of its agent stays."""
 
+import pytest
 from solders.keypair import Keypair
 
 from mintscope.accounts.keys.scope import Scope
 from mintscope.accounts.signups.application import SignupId
-from mintscope.kit.audit import COMMAND_LINE
+from mintscope.kit.audit import COMMAND_LINE, UserId
 from support.scenes.people.agent import Agent
 from support.scenes.service import Service, bearer
 
@@ -12,8 +13,9 @@ WALLETS = "/v1/account/wallets"
 WALLET = Keypair.from_seed(bytes(range(32)))
 
 
+@pytest.mark.parametrize("is_blocked", [False, True])
 async def test_forgetting_an_application_deletes_the_personal_data_of_its_agent(
-    service: Service,
+    service: Service, *, is_blocked: bool
 ) -> None:
     agent = Agent(service)
     key = await agent.key(Scope.TRADE_WRITE, Scope.WALLETS_WRITE, Scope.GROUPS_WRITE)
@@ -34,10 +36,19 @@ async def test_forgetting_an_application_deletes_the_personal_data_of_its_agent(
     for table in held:
         assert service.accounts.rows(f"SELECT count(*) FROM {table}") == [(1,)], table
 
-    await service.accounts.review.forget(SignupId(agent.signup_id), actor=COMMAND_LINE)
+    review = service.accounts.review
+    if is_blocked:
+        await review.remove_user(UserId(1), actor=COMMAND_LINE)
+    removed = service.accounts.rows('SELECT removed_at FROM "user"')
+    service.clock.advance(1_000)
+    await review.forget(SignupId(agent.signup_id), actor=COMMAND_LINE)
 
     for table in held:
         assert service.accounts.rows(f"SELECT count(*) FROM {table}") == [(0,)], table
     assert service.accounts.rows("SELECT networks FROM api_key") == [("",)]
     users = service.accounts.rows('SELECT email, username FROM "user"')
     assert users == [("", "removed-1")]
+    if is_blocked:
+        assert service.accounts.rows('SELECT removed_at FROM "user"') == removed
+    logged = "SELECT count(*) FROM account_event WHERE action = 'removed'"
+    assert service.accounts.rows(logged) == [(1,)]

@@ -127,7 +127,7 @@ def remove(rows: AccountRows, user: User, actor: Actor, at: UnixMs, **detail: st
 
 
 def erase(rows: AccountRows, user: User, actor: Actor, at: UnixMs, **detail: str) -> None:
-    """Remove the account of *user*, and delete its personal data.
+    """Remove the account of *user*, unless it is removed already, and delete its personal data.
 
     Watchlists, wallets, client addresses and networks of keys are deleted.  The user's row is kept,
     without user name and e-mail address.
@@ -137,7 +137,8 @@ def erase(rows: AccountRows, user: User, actor: Actor, at: UnixMs, **detail: str
     for linked in rows.wallets.of_user(user.user_id):
         rows.wallets.unlink(user.user_id, linked.wallet)
     rows.key_addresses.forget(user.user_id)
-    remove(rows, user, actor, at, **detail)
+    if rows.users.get(user.user_id) is not None:
+        remove(rows, user, actor, at, **detail)
     # After `remove`, which revokes the keys: an active key without networks would be accepted from
     # anywhere.
     rows.api_keys.forget_networks(user.user_id)

@@ -260,7 +260,7 @@ USER: Final = Columns(
 
 
 class SqlUserRows(Table[UserId, factor_rows.KeptUser]):
-    """Reads and writes users, inside one transaction; a removed user is never returned."""
+    """Reads and writes users, inside one transaction; only `find` returns removed users."""
 
     NAME = "user"
     COLUMNS = Columns(factor_rows.KeptUser, "user", user=USER)
@@ -269,6 +269,12 @@ class SqlUserRows(Table[UserId, factor_rows.KeptUser]):
     def update(self, user_id: UserId, /, **changes: Unpack[factor_rows.UserChanges]) -> None:
         """Set the columns of a user that *changes* names."""
         self._update(user_id, changes)
+
+    def find(self, user_id: UserId) -> factor_rows.KeptUser | None:
+        """Return a user, removed or not; None if there is none."""
+        statement = f'SELECT {self.COLUMNS.text} FROM "user" WHERE id = ?'  # noqa: S608  a constant
+        row = self._db.execute(statement, (user_id,)).fetchone()
+        return None if row is None else self.COLUMNS.read(row)
 
     def of_email(
         self, email: EmailAddress, kind: factor_rows.UserKind

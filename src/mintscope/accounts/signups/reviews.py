@@ -264,7 +264,7 @@ class Reviews:
     async def forget(self, signup_id: SignupId, *, actor: sessions.Reviewer) -> None:
         """Delete the application, revoke its keys, and delete its agent with all personal data.
 
-        If the keys belong to a person, the person's account stays.
+        The agent may be blocked.  If the keys belong to a person, the person's account stays.
         Raises    NotPossible if there is no such application, or if a payment of its agent is in
                   progress; SessionEnded
         """
@@ -275,7 +275,7 @@ class Reviews:
             kept = rows.applications.get(signup_id)
             if kept is None:
                 raise _unexpected(signup_id, None, expected="is there")
-            owner = None if kept.owner is None else rows.users.get(kept.owner)
+            owner = None if kept.owner is None else rows.users.find(kept.owner)
             agent = None if owner is None or owner.user.kind is UserKind.PERSON else owner.user
             if agent is not None:
                 sessions.expect_removable(rows, agent)
