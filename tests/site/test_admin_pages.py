@@ -102,6 +102,23 @@ async def test_an_unknown_decision_or_scope_is_a_400(site: Website, administrato
     assert "Mailbox not confirmed" in words(await administrator.open(path))
 
 
+@pytest.mark.parametrize("is_confirmed", [False, True])
+async def test_a_rejection_shows_whether_the_applicant_gets_an_email(
+    site: Website, administrator: Person, *, is_confirmed: bool
+) -> None:
+    signup_id = await site.apply("agent@example.org")
+    if is_confirmed:
+        link = await site.link("agent@example.org")
+        await site.accounts.signup.confirm_by_link(link.rpartition("/")[2])
+
+    path = f"/admin/applications/{signup_id}"
+    rejected = await administrator.send(path, {"decision": "reject"})
+
+    shown = words(await administrator.open(where(rejected)))
+    assert ("An e-mail is on its way to the applicant." in shown) == is_confirmed
+    assert ("No e-mail is sent" in shown) == (not is_confirmed)
+
+
 async def test_the_review_ticks_the_requested_scopes(site: Website, administrator: Person) -> None:
     asked = await site.apply("agent@example.org", "To buy.", Scope.TRADE_WRITE)
     path = f"/admin/applications/{asked}"

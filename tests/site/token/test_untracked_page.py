@@ -139,6 +139,8 @@ async def test_the_first_token_is_tracked_at_once_and_the_next_is_a_request(
 ) -> None:
     assert site.accounts.operations is not None
     refused = where(await alice.send(f"/token/{UNTRACKED}/track"))
+    verify_first = "Verify your e-mail address first, under Settings > Account."
+    assert verify_first in words(await alice.open(refused))
     await verify(site, alice)
     first = where(await alice.send(f"/token/{UNTRACKED}/track"))
     second = where(await alice.send(f"/token/{OTHER}/track"))

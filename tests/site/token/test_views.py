@@ -119,7 +119,8 @@ async def test_a_credit_buys_a_view_and_a_second_look_costs_nothing(
     assert where(sent) == f"/token/{RISKY}?tf=m1&notice=view-bought"
     assert await sees(stranger, RISKY)
     assert await sees(stranger, RISKY, tf="h1")
-    await stranger.send(f"/token/{RISKY}/view")
+    again = await stranger.send(f"/token/{RISKY}/view")
+    assert where(again) == f"/token/{RISKY}?tf=m5"
     assert await balance(shown_site, ALICE) == 9
     async with Person(shown_site) as other:
         assert not await sees(other, RISKY)  # the view belongs to the person, not to the address

@@ -105,17 +105,19 @@ class ReviewPages:
         decision = request.form.text("decision")
         if decision not in {"approve", "reject"}:
             raise BadRequest(f"expected the decision approve or reject; was {decision[:40]!r}")
+        is_mailed = True
         try:
             if decision == "approve":
                 await self._approve(application, request)
             else:
                 note = _note(request, "reject-note")
-                await self._review.reject(
+                rejected = await self._review.reject(
                     application.signup_id,
                     note=note,
                     actor=request.signed_in,
                     reason=_note(request, "told"),
                 )
+                is_mailed = rejected.confirmed_at is not None
         except InvalidForm as invalid:
             return await self._page(application, request, errors=invalid.errors)
         except NotPossible as error:
@@ -123,9 +125,12 @@ class ReviewPages:
             now = await self._application(request)
             return await self._page(now, request, errors={"": sentence(error)})
         queue = f"{QUEUE}?decided={application.signup_id}"
-        of_scopes = "-scopes" if application.asked_at is not None else ""
         notice = "approved" if decision == "approve" else "rejected"
-        return Redirect(queue, notice=f"{notice}{of_scopes}")
+        if application.asked_at is not None:
+            notice += "-scopes"
+        elif not is_mailed:
+            notice += "-unconfirmed"
+        return Redirect(queue, notice=notice)
 
     async def undo(self, request: PageRequest) -> PageResponse:
         """Undo the decision named in the form, within a minute of it."""

@@ -380,6 +380,8 @@ class TokenPages:
             await self._reading.report(mint)
         except errors.ServiceError:
             return Redirect(_address(mint, width))  # the page shows the reason; nothing was spent
+        if await self.views.standing(request, mint) is Admission.BOUGHT:
+            return Redirect(_address(mint, width))
         is_bought = await self.views.buy(request.user_id, mint)
         return Redirect(_address(mint, width), "view-bought" if is_bought else "no-credits")
 
