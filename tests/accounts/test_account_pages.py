@@ -151,6 +151,18 @@ async def test_a_requested_address_gets_at_most_five_emails_a_day(
     assert await emails_to(site, NEW) == 5
 
 
+async def test_questions_for_other_addresses_are_limited_together_with_sign_ups(
+    site: Website, alice: Person
+) -> None:
+    """The answer shows whether an address has an account, as that of a sign-up does."""
+    async with Person(site, address="198.51.100.9") as mallory:
+        await mallory.sign_up(MALLORY)
+
+    statuses = [(await alice.send(EMAIL, {"email": MALLORY})).status_code for _ in range(21)]
+
+    assert statuses == [422] * 19 + [429] * 2  # after the sign-up of Alice
+
+
 async def test_the_owner_of_the_old_address_takes_the_account_back(
     site: Website, alice: Person
 ) -> None:

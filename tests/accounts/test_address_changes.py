@@ -9,7 +9,7 @@ from mintscope.accounts.changes import AddressChanges
 from mintscope.accounts.email_address import EmailAddress
 from mintscope.accounts.mail.email import UNVERIFIED_MAX
 from mintscope.accounts.rows import AccountStore
-from mintscope.accounts.user import EmailTaken
+from mintscope.accounts.user import EmailTaken, LoginLimits
 from mintscope.kit.limits import MemoryLimits
 from mintscope.kit.time import DAY_MS, MINUTE_MS
 from support.scenes.people.takeover import session_of
@@ -48,6 +48,7 @@ def interrupted(site: Website, comes: Callable[[], Awaitable[object]]) -> Addres
         store=cast("AccountStore", InterruptedStore(own.store, comes)),
         secrets=own.secrets,
         limits=MemoryLimits(site.clock),
+        guesses=LoginLimits(),
         clock=site.clock,
         entropy=own.entropy,
     )

@@ -36,7 +36,7 @@ from mintscope.accounts.sessions import (
 )
 from mintscope.accounts.signups.application import SignupId
 from mintscope.accounts.signups.signups import forget
-from mintscope.accounts.user import EmailTaken
+from mintscope.accounts.user import EmailTaken, LoginLimit, LoginLimits
 from mintscope.kit.audit import MAILBOX, UserId, user_actor
 from mintscope.kit.clock import Clock
 from mintscope.kit.errors import ServiceUnavailable
@@ -62,16 +62,21 @@ class AddressChanges(AccountService):
     """
 
     limits: InitVar[Limits]
+    guesses: InitVar[LoginLimits]
 
-    def __post_init__(self, limits: Limits) -> None:
+    def __post_init__(self, limits: Limits, guesses: LoginLimits) -> None:
         self._email_limit = EmailLimit(limits)
+        self._login_limit = LoginLimit(guesses, limits)
 
     async def request(self, session: Session, email: EmailAddress) -> bool:
         """E-mail a confirmation link to *email*; return False if a limit of e-mails is reached.
 
         The account's address does not change until the link is confirmed in a session of the same
-        account.  Raises EmailTaken.
+        account.  The request counts as a sign-up of the client that signed in.
+        Raises EmailTaken, TooManyAttempts.
         """
+        # Counted before the look-up, because the response shows whether the address has an account.
+        await self._login_limit.sign_up(session.address)
         what = f"change {session.user.user_id}"
         if not await self._email_limit.take(what):
             return False

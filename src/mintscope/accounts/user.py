@@ -119,7 +119,8 @@ class LoginLimits:
 
     one      the most wrong passwords for one e-mail address from one client address, in 15 minutes
     all      the most wrong passwords and passkeys from one client address, in 15 minutes
-    signups  the most attempts to create an account from one client address in an hour
+    signups  the most attempts to create an account, or to change the address of one, from one
+             client address in an hour
     """
 
     one: int = 10
@@ -190,7 +191,10 @@ class LoginLimit:
         return guess((self._all_of_site, site_key(client)), (self._all, client))
 
     async def sign_up(self, client: str) -> None:
-        """Count an attempt to create an account from *client*.  Raises TooManyAttempts."""
+        """Count an attempt by *client* to create an account, or to change the address of one.
+
+        Raises TooManyAttempts.
+        """
         denied = await take_all([(self._site, site_key(client)), (self._signups, client)])
         if denied is not None:
             raise TooManyAttempts(denied.retry_after_s)

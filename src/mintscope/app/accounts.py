@@ -283,7 +283,7 @@ async def open_accounts(  # noqa: PLR0913 - one argument for each thing that can
             ),
             factors=Factors(verifier=verifier, limits=limits, **common),
             second_step=SecondStep(verifier=verifier, limits=limits, guesses=guesses, **common),
-            addresses=AddressChanges(limits=limits, **common),
+            addresses=AddressChanges(limits=limits, guesses=guesses, **common),
             deletion=AccountDeletion(store=store, clock=clock),
             keys=keys,
             credits=AccountCredits(**common),

@@ -199,7 +199,8 @@ class WebConfig(Section):
     """Wrong passwords from one client in 15 minutes, for any e-mail address; from the clients of an
     IPv6 /48 together, four times as many."""
     sign_ups_per_hour_max: values.Count = 20
-    """Accounts that a client may make in an hour."""
+    """Accounts that a client may make in an hour, together with its requests to change the address
+    of an account; the clients of an IPv6 /48 together make four times as many."""
     showcase: values.Mints = ()
     """Tokens whose pages are free for everyone, like the page of wrapped SOL."""
     free_views_per_day: int = Field(default=20, ge=0, le=1_000_000)
