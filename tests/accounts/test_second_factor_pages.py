@@ -7,8 +7,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from mintscope.accounts.factors import STEP_MS, code_at, step_of
+from mintscope.accounts.email_address import EmailAddress
+from mintscope.accounts.factors import STEP_MS, WrongCode, code_at, step_of
 from mintscope.accounts.session import SecondFactorDue
+from mintscope.accounts.user import TooManyAttempts
 from mintscope.app.config.config import WebConfig
 from mintscope.kit.audit import COMMAND_LINE, UserId
 from mintscope.kit.time import DAY_MS, MINUTE_MS
@@ -151,6 +153,65 @@ async def test_guesses_of_codes_are_limited_over_all_client_addresses(
     async with Person(site, address="198.51.100.7") as person:
         form = {"ticket": await ticket(person), "code": phone.code()}
         assert where(await person.send("/sign-in/code", form)) == "/"
+
+
+async def sign_in(site: Website, password: str, code: str) -> str | None:
+    """Sign in with *password* and *code*, without pages; return the cookie of the session."""
+    with DUE as due:
+        await site.accounts.people.sign_in(EmailAddress(ALICE), password, HERE)
+    return await site.accounts.second_step.by_code(due.value.ticket, code, HERE)
+
+
+async def wrong_codes(site: Website, password: str) -> int:
+    """Enter 11 wrong codes in each of eight quarters of an hour; return how many are checked."""
+    checked = 0
+    for _ in range(8):
+        for _ in range(11):
+            with pytest.raises((WrongCode, TooManyAttempts)) as failure:
+                await sign_in(site, password, "000000")
+            checked += failure.type is WrongCode
+        site.clock.advance(16 * MINUTE_MS)
+    return checked
+
+
+async def reset(site: Website, password: str) -> None:
+    people = site.accounts.people
+    await people.request_reset(EmailAddress(ALICE), HERE)
+    link = (await site.link(ALICE)).rpartition("/")[2]
+    assert await people.reset(link, password) is not None
+
+
+async def test_a_thief_with_the_former_password_cannot_use_up_the_codes_of_the_owner(
+    site: Website, alice: Person
+) -> None:
+    site.clock.advance(6 * MINUTE_MS)
+    await reset(site, PASSWORD)  # the address is verified now
+    await alice.sign_in()
+    phone, _ = await add_app(site, alice)
+    assert await wrong_codes(site, PASSWORD) == 50
+    with pytest.raises(TooManyAttempts):
+        await sign_in(site, PASSWORD, phone.code())
+
+    await reset(site, "the second password")
+
+    assert await sign_in(site, "the second password", phone.code()) is not None
+
+
+async def test_resets_of_the_password_allow_at_most_100_wrong_codes_in_a_day(
+    site: Website, alice: Person
+) -> None:
+    """A second factor must hold if a thief reads the e-mails of the owner."""
+    site.clock.advance(6 * MINUTE_MS)
+    await reset(site, PASSWORD)
+    await alice.sign_in()
+    await add_app(site, alice)
+
+    checked = [await wrong_codes(site, PASSWORD)]
+    for password in ("the second password", "the third password"):
+        await reset(site, password)
+        checked.append(await wrong_codes(site, password))
+
+    assert checked == [50, 50, 0]
 
 
 async def test_a_ticket_ends_after_ten_minutes_or_a_change_of_the_password(

@@ -20,7 +20,13 @@ from mintscope.accounts.mail.email import EmailKind
 from mintscope.accounts.rows import AccountRows, AccountService
 from mintscope.accounts.secrets import NONCE_BYTES, AccountSecrets
 from mintscope.accounts.session import EVER, Session
-from mintscope.accounts.sessions import announce, drop_factors, end_sessions, expect_session
+from mintscope.accounts.sessions import (
+    RESET,
+    announce,
+    drop_factors,
+    end_sessions,
+    expect_session,
+)
 from mintscope.accounts.user import guess
 from mintscope.kit.audit import UserId
 from mintscope.kit.limits import Limit, Limits
@@ -104,11 +110,14 @@ def plain(text: str) -> str:
 
 
 # Three of a million codes are valid at any time: a thief who knows the password needs more than
-# 6,000 days on average to guess one.
+# 6,000 days on average to guess one.  These limits start over when the password is set by e-mail:
+# otherwise a thief who knew the former password could keep the owner out.
 GUESSES: Final = (
     Limit(name="codes in 15 minutes", count=10, window_s=15 * MINUTE_S),
     Limit(name="codes in a day", count=50, window_s=DAY_S),
 )
+# The limit of a thief who reads the owner's e-mails, and can set the password again and again.
+ALL_GUESSES: Final = Limit(name="codes of all passwords in a day", count=100, window_s=DAY_S)
 
 
 class WrongCode(Exception):
@@ -119,18 +128,30 @@ class WrongCode(Exception):
 
 
 class CodeLimit:
-    """Limits the guesses of codes by each user: 10 in 15 minutes, 50 in a day."""
+    """Limits the guesses of codes by each user: 10 in 15 minutes, 50 in a day.
+
+    A password that is set by e-mail allows as many further guesses, up to 100 in a day.
+    """
 
     def __init__(self, limits: Limits) -> None:
         self._windows = [limits.limiter(limit) for limit in GUESSES]
+        self._all = limits.limiter(ALL_GUESSES)
 
-    def guess(self, user_id: UserId) -> AbstractAsyncContextManager[None]:
+    def guess(self, user_id: UserId, reset: int) -> AbstractAsyncContextManager[None]:
         """Count a guess by the user while the block checks it.  Raises TooManyAttempts.
 
         The count is undone if the block raises no error, because the guess was right, or if it
         raises ServiceUnavailable.
+
+        reset   the number of the user's `last_reset`
         """
-        return guess(*((window, user_id) for window in self._windows))
+        key = f"{user_id} {reset}"
+        return guess((self._all, user_id), *((window, key) for window in self._windows))
+
+
+def last_reset(rows: AccountRows, user_id: UserId) -> int:
+    """Return the number of the event in which the user's password was last reset, or 0."""
+    return rows.events.last_number(f"user:{user_id}", RESET)
 
 
 def accept_app_code(
@@ -260,7 +281,9 @@ class Factors(AccountService):
             change.added(APP_ADDED)
             return [] if was_on else change.new_codes()
 
-        async with self._code_limit.guess(session.user.user_id):
+        user_id = session.user.user_id
+        reset = await self.store.read(lambda rows: last_reset(rows, user_id))
+        async with self._code_limit.guess(user_id, reset):
             return await self._transact(session, confirm)
 
     async def remove_app(self, session: Session) -> None:

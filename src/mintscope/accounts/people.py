@@ -24,6 +24,7 @@ from mintscope.accounts.session import (
 )
 from mintscope.accounts.sessions import (
     CLAIMED,
+    RESET,
     RESET_BACK_MS,
     TOOK_BACK,
     Ended,
@@ -300,7 +301,7 @@ class People(AccountService):
             owner = replace(kept.user, verified_at=now)
             _set_password(rows, user_id, hashed, now)
             rows.emails.tell_owner(owner, EmailKind.PASSWORD_CHANGED, {}, now)
-            rows.events.note_own(now, user_id, "reset password", keys_revoked=str(ended.keys))
+            rows.events.note_own(now, user_id, RESET, keys_revoked=str(ended.keys))
             return ended
 
         return await self.store.transact(reset)

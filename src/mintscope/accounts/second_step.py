@@ -6,7 +6,14 @@ from enum import Enum, auto
 from typing import Final
 
 from mintscope.accounts import factor_rows
-from mintscope.accounts.factors import CodeLimit, FactorState, WrongCode, accept_code, state_of
+from mintscope.accounts.factors import (
+    CodeLimit,
+    FactorState,
+    WrongCode,
+    accept_code,
+    last_reset,
+    state_of,
+)
 from mintscope.accounts.mail.email import EmailKind
 from mintscope.accounts.rows import AccountRows, AccountService
 from mintscope.accounts.session import (
@@ -228,7 +235,8 @@ class SecondStep(AccountService):
             keep_session(rows, half.user_id, session, now)
             return True
 
-        async with self._code_limit.guess(half.user_id):
+        reset = await self.store.read(lambda rows: last_reset(rows, half.user_id))
+        async with self._code_limit.guess(half.user_id, reset):
             is_done = await self.store.transact(enter)
         return cookie if is_done else None
 

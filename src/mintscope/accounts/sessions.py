@@ -221,6 +221,7 @@ SPEND_ALERT_SET: Final = "set spend alert"  # the action in the audit log
 EVENTS_AT_ONCE: Final = 100  # events read at once in the search for earlier changes
 NOTICES_MAX: Final = 20  # the most e-mails of one kind to an owner in a day
 TAKEN_BACK: Final = "the account was taken back"
+RESET: Final = "reset password"  # the action in the audit log: set without the former password
 TOOK_BACK: Final = "took account back"  # the action in the audit log
 RESET_BACK_MS: Final = Purpose.UNDO_EMAIL.lifetime_ms  # how far back a reset can undo changes
 

@@ -358,7 +358,7 @@ class Reviews:
                     sessions.unlink_telegram(rows, user_id, actor, at)
                     revoked = str(sessions.end_access(rows, user_id, at))
                     subject = f"user:{user_id}"
-                    rows.events.note(at, actor, "reset password", subject, keys_revoked=revoked)
+                    rows.events.note(at, actor, sessions.RESET, subject, keys_revoked=revoked)
             if person is None or not person.user.is_administrator:
                 rows.users.update(user_id, administrator=True)
                 rows.events.note(at, actor, "made administrator", f"user:{user_id}")
