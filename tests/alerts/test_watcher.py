@@ -1,15 +1,14 @@
 """Alerts fire exactly once for each crossing, even if processes die, on every database engine."""
 
 import asyncio
-from asyncio import Semaphore
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise, product
 from math import sin
 from pathlib import Path
 from random import Random
-from typing import Any, TypeVar
+from typing import Any
 
 import apsw
 import msgspec
@@ -28,7 +27,7 @@ from watching import (
     trade,
 )
 
-from mintscope.accounts.rows import AccountRows, AccountStore
+from mintscope.accounts.rows import AccountRows
 from mintscope.accounts.signups.reviews import Reviews
 from mintscope.alerts import evaluator
 from mintscope.alerts.alert import Alert, AlertDenied, AlertRule, FiringId, SignalId
@@ -49,8 +48,6 @@ from support.fakes.log import FakeLog
 from support.oracles import definitions
 from support.scenes.account_stores import ENGINES, CountedAccounts
 from support.scenes.service import NOW
-
-T = TypeVar("T")
 
 
 def slow_crossings(log: FakeLog, since: int) -> list[int]:
@@ -378,58 +375,6 @@ async def test_a_crossing_in_an_orphaned_slot_is_not_reported_again(scene: Scene
     trade(scene.log, 11.0)
     await scene.watcher().round()  # a restart
     assert len(await scene.fired(signal_id)) == 2
-
-
-@dataclass
-class FailingReads:
-    """The accounts of *store*, whose reads with the numbers in *failing* raise an error."""
-
-    store: AccountStore
-    failing: Collection[int] = ()
-    reads: int = 0
-
-    async def read(self, work: Callable[[AccountRows], T]) -> T:
-        self.reads += 1
-        if self.reads in self.failing:
-            raise ServiceUnavailable("expected the store to answer")
-        return await self.store.read(work)
-
-    async def transact(self, work: Callable[[AccountRows], T]) -> T:
-        return await self.store.transact(work)
-
-    async def claim(self, work: Callable[[AccountRows], T]) -> T:
-        return await self.store.claim(work)
-
-
-async def test_a_crossing_fires_after_reads_of_the_store_failed_in_two_rounds(
-    scene: Scene,
-) -> None:
-    """The first read of a round fails, and any one of the round after it."""
-    for number in range(1, 9):
-        await scene.begin_again()
-        signal_id = await scene.make()
-        store = FailingReads(scene.store)
-        watcher = scene.watcher(store=store)
-        begun, waited = Semaphore(0), Semaphore(0)
-
-        async def wait(begun: Semaphore = begun, waited: Semaphore = waited) -> None:
-            waited.release()
-            await begun.acquire()
-
-        watcher.wait = wait
-        running = asyncio.create_task(watcher.run())
-        await waited.acquire()
-        for failing in (1, number):
-            store.reads, store.failing = 0, {failing}
-            begun.release()
-            await waited.acquire()
-        store.failing = ()
-        trade(scene.log, 11.0)
-        begun.release()
-        await waited.acquire()
-        running.cancel()
-        await asyncio.wait([running])
-        assert len(await scene.fired(signal_id)) == 1, number
 
 
 async def test_a_changed_alert_starts_without_its_earlier_state(scene: Scene) -> None:

@@ -194,7 +194,7 @@ def test_no_recorded_payment_of_a_pool_is_hidden_by_its_new_owner(shared_data: P
     assert tried > 100
 
 
-def test_the_first_hop_of_a_router_is_read_if_somebody_else_receives() -> None:
+def test_the_first_hop_of_a_router_is_read_if_another_party_receives() -> None:
     a, b, c = (address(f"mint {name}") for name in "abc")
     route = Ix(
         RAYDIUM_CLMM,

@@ -31,7 +31,7 @@ from mintscope.alerts.alert import (
 from mintscope.alerts.conditions import Direction, Rule
 from mintscope.alerts.deliveries import secret_text
 from mintscope.alerts.evaluation import FIRINGS_HOUR_MAX, Outcome, PackedOutcome
-from mintscope.alerts.queue_store import SqlWebhookQueue, WebhookOutcome
+from mintscope.alerts.queue_store import SqlWebhookQueue, with_outcome
 from mintscope.alerts.telegram_chats import TelegramChats, wait_for_telegram
 from mintscope.kit.audit import UserId
 from mintscope.kit.clock import Clock
@@ -343,7 +343,7 @@ class Alerts:
         numbers = [each.firing_id for each in found]
         outcomes = await self.queue.read(lambda queue: queue.outcomes(numbers))
         return [
-            _with_outcome(each, outcomes[each.firing_id]) if each.firing_id in outcomes else each
+            with_outcome(each, outcomes[each.firing_id]) if each.firing_id in outcomes else each
             for each in found
         ]
 
@@ -377,23 +377,6 @@ class Alerts:
             return AlertDenied.TOO_MANY_OF_ALL
         has_room = crowd.has_mint or crowd.mints < self.bounds.mints_max
         return None if has_room else AlertDenied.TOO_MANY_MINTS
-
-
-def _with_outcome(firing: Firing, now: WebhookOutcome) -> Firing:
-    """Return *firing* with *now*, the outcome of its webhook in the queue.
-
-    If *firing* was given up and the queue has no outcome, the webhook stays given up.
-    """
-    if firing.given_up_at is not None and now.delivered_at is None and now.given_up_at is None:
-        return replace(firing, attempts=now.attempts)
-    return replace(
-        firing,
-        due_at=now.due_at or firing.due_at,
-        attempts=now.attempts,
-        delivered_at=now.delivered_at,
-        given_up_at=now.given_up_at,
-        reason=now.reason,
-    )
 
 
 def _evaluated(asked: AlertRule) -> tuple[Rule, bool, Confidence, Fires, UnixMs | None]:

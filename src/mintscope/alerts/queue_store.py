@@ -5,11 +5,12 @@ the end of a pause, and then one of them is sent.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Final, NamedTuple, TypeVar
 
 from mintscope.accounts.store import AccountConnections
-from mintscope.alerts.alert import FiringId, QueueLength, SignalId
+from mintscope.alerts.alert import Firing, FiringId, QueueLength, SignalId
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.sql.database import Database, ahead_ms, marks
 
@@ -136,6 +137,23 @@ class WebhookOutcome(NamedTuple):
     delivered_at: UnixMs | None
     given_up_at: UnixMs | None
     reason: str | None
+
+
+def with_outcome(firing: Firing, now: WebhookOutcome) -> Firing:
+    """Return *firing* with *now*, the outcome of its webhook in the queue.
+
+    If *firing* was given up and the queue has no outcome, the webhook stays given up.
+    """
+    if firing.given_up_at is not None and now.delivered_at is None and now.given_up_at is None:
+        return replace(firing, attempts=now.attempts)
+    return replace(
+        firing,
+        due_at=now.due_at or firing.due_at,
+        attempts=now.attempts,
+        delivered_at=now.delivered_at,
+        given_up_at=now.given_up_at,
+        reason=now.reason,
+    )
 
 
 class SqlWebhookQueue:
