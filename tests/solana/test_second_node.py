@@ -31,7 +31,9 @@ def client(node: FakeNode, clock: ManualClock) -> Rpc:
     )
 
 
-async def followed(first: FakeNode, second: FakeNode) -> tuple[list[int], list[Gap]]:
+async def followed(
+    first: FakeNode, second: FakeNode, *, last: int = 29
+) -> tuple[list[int], list[Gap]]:
     slots: list[int] = []
     gaps: list[Gap] = []
     async with client(first, first.clock) as one, client(second, first.clock) as other:
@@ -49,7 +51,7 @@ async def followed(first: FakeNode, second: FakeNode) -> tuple[list[int], list[G
                     gaps.append(update)
                 if isinstance(update, Block):
                     slots.append(update.slot)
-                    if update.slot == 29:
+                    if update.slot == last:
                         break
     return slots, gaps
 
@@ -70,6 +72,26 @@ async def test_a_block_that_neither_node_returns_is_a_gap() -> None:
 
     assert slots == [*range(12), *range(13, 30)]
     assert [(gap.first, gap.last) for gap in gaps] == [(12, 12)]
+
+
+async def test_a_block_that_neither_node_returns_is_a_gap_if_the_first_lacks_its_child_too() -> (
+    None
+):
+    first, second = node_of(30), node_of(30)
+    first.unfetchable, second.unfetchable = {12: -32004, 13: -32004}, {12: -32004}
+
+    slots, gaps = await followed(first, second)
+
+    assert slots == [*range(12), *range(13, 30)]
+    assert [(gap.first, gap.last) for gap in gaps] == [(12, 12)]
+
+
+async def test_final_blocks_that_the_first_node_lacks_are_delivered_once() -> None:
+    first, second = node_of(400), node_of(400)
+    first.unfetchable = dict.fromkeys(range(100, 300), -32007)
+    first.on_request = lambda: first.clock.advance(20)  # checks of finality become due
+
+    assert await followed(first, second, last=399) == (list(range(400)), [])
 
 
 async def test_the_second_node_is_followed_while_the_first_does_not_answer() -> None:

@@ -99,8 +99,11 @@ class PreferredNodes:
         )
 
     async def header(self, slot: Slot, commitment: Commitment) -> Header | Missing:
-        """Return the block at *slot* without its transactions."""
-        return await self._first(lambda node: node.header(slot, commitment))
+        """Return the block at *slot* without its transactions, from the first node that has it."""
+        return await self._first(
+            lambda node: node.header(slot, commitment),
+            is_enough=lambda answer: not isinstance(answer, Missing),
+        )
 
     async def _first(
         self, ask: Callable[[Node], Awaitable[T]], is_enough: Callable[[T], bool] = lambda _: True
