@@ -1,6 +1,6 @@
 """The contract of every ListReader: the list that it fills agrees with the logged swaps."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from math import isnan
 from pathlib import Path
 from random import Random
@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import pytest
 from msgspec.structs import replace
+from typing_extensions import override
 
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.errors import TokenNotFound
@@ -21,7 +22,13 @@ from mintscope.market.screening.averages import NAMES as AVERAGES
 from mintscope.market.screening.grammar import before
 from mintscope.market.screening.listed import ListedTokens, ListQuestion, Sort, key_of
 from mintscope.market.screening.screen import ScreenQuestion
-from mintscope.market.screening.snapshot import FactPlace, FoldedTo, ListReader, MintTrades
+from mintscope.market.screening.snapshot import (
+    FactPlace,
+    FoldedTo,
+    ListReader,
+    MintPage,
+    MintTrades,
+)
 from mintscope.market.timeframe import WIDTH_S, Timeframe
 from support.fakes.facts import FACTS
 from support.fakes.list_reader import FakeListReader
@@ -338,6 +345,42 @@ async def test_a_list_is_loaded_again_after_the_log_was_trimmed(ports: Ports) ->
     await lister.refresh()
     await lister.refresh()
     assert reported(lister.newest())[A].swaps == 5
+
+
+class FoldingReader(FakeListReader):
+    """A reader in whose store ingest folds a slot just before some mints are read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loads = 0
+
+    @override
+    async def mints(self, after: int, limit: int) -> MintPage:
+        self.loads += after == 0
+        return await super().mints(after, limit)
+
+    @override
+    async def some(self, mints: Sequence[Mint]) -> MintPage:
+        slot = len(self.slots) + 1
+        await self.append(slot, START + slot, trade(A))
+        return await super().some(mints)
+
+
+async def test_a_list_is_not_loaded_again_if_a_slot_is_folded_while_tracked_mints_are_read() -> (
+    None
+):
+    reader = FoldingReader()
+    await reader.track(A)
+    await reader.append(1, START, trade(A))
+    lister = lister_of(reader)
+    await lister.refresh()
+    await reader.track(B)
+
+    await lister.refresh()
+
+    assert reader.loads == 1
+    assert reported(lister.newest())[A].swaps == len(reader.slots)
+    assert B in reported(lister.newest())
 
 
 async def test_facts_come_in_the_order_in_which_they_were_read(ports: Ports) -> None:

@@ -389,11 +389,12 @@ class ListCache:
     async def _follow(self, tokens: TokenList) -> bool:
         """Update *tokens* with folded slots, tracked mints and facts; return whether it changed."""
         before, (folded, newest) = tokens.folded, await self._reader.folded()
+        # Before single mints are read: they are as of this event or of a later one.
+        await self._apply(tokens, folded)
         tracked = await self._reader.tracked(self._tracked_seq, newest)
         for first in range(0, len(tracked), MINTS_PER_READ):
             await self._read_again(tokens, tracked[first : first + MINTS_PER_READ])
         self._tracked_seq = newest
-        await self._apply(tokens, folded)
         await self._recall(tokens)
         is_described = await self._describe(tokens)
         return bool(tracked) or is_described or tokens.folded != before
