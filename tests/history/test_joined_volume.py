@@ -1,4 +1,7 @@
-"""After a backfill is joined, its price pools decide which swaps of the log count as volume."""
+"""After a backfill is joined, its price pools decide which swaps of the log count as volume.
+
+Its swaps from before the log are not in the log.
+"""
 
 from pathlib import Path
 
@@ -9,9 +12,10 @@ from mintscope.dex.outcome import Swap
 from mintscope.history.backfill import FoldedBackfill, Kind
 from mintscope.kit.primitives import Mint, Slot, UnixS
 from mintscope.market.log import PricedSwap, SlotHeader
-from mintscope.market.ports import FinalSlot, NewSlot
+from mintscope.market.ports import RECENT_S, FinalSlot, NewSlot
 from mintscope.market.pricing import Rate, price_slot
 from mintscope.market.quotes import BASIC
+from mintscope.market.series.past import Moment, OutOfReach, SlotTime
 from mintscope.market.standings import Standings
 from mintscope.market.store.log_reader import swaps_of
 from mintscope.solana.blocks import USDC, WSOL
@@ -115,3 +119,21 @@ async def test_a_sol_swap_that_sets_the_price_after_a_join_is_priced_at_the_rate
     assert [one.price_usd for one in rows] == [None, 150.0]
     assert [one.offered and one.offered[0] for one in rows] == [140.0, 150.5]
     assert bought == 15_050 * 10**6
+
+
+async def test_a_log_that_begins_after_a_backfill_does_not_have_all_swaps_of_the_mint(
+    tmp_path: Path,
+) -> None:
+    late = priced(Standings(), JOINED + 1, trade(TOKEN, "honest", 2.0, "a"))
+    await join(tmp_path, TOKEN, late, Standings())
+
+    async with market_in(tmp_path) as market:
+        swaps = await market.series.swaps(TOKEN, None, 100)
+        kept_swaps = await market.series.kept_swaps(TOKEN, UnixS(START + JOINED + 1), 100)
+        past = await market.series.past(TOKEN, Moment(slot=Slot(JOINED + 1)))
+    assert swaps is not None
+    assert kept_swaps is not None
+    assert (swaps.has_older, kept_swaps.has_older) == (False, False)
+    assert (swaps.is_whole, kept_swaps.is_whole) == (False, False)
+    newest = SlotTime(Slot(JOINED + 1), UnixS(START + JOINED + 1))
+    assert past == OutOfReach(UnixS(START + 1 + RECENT_S), newest)

@@ -14,7 +14,7 @@ from mintscope.market.store.log_reader import folded_standing, newest_candles, t
 from mintscope.market.timeframe import Timeframe, bucket
 
 STANDS: Final = """
-SELECT mint.id, since_slot, since_time, state.state, imported_from, folded_slot, trimmed_seq,
+SELECT mint.id, since_slot, since_time, state.state, imported_from, folded_slot,
        (SELECT coalesce(max(seq), 0) FROM event)
   FROM mint CROSS JOIN progress LEFT JOIN state ON state.mint = mint.id
  WHERE address = ? AND since_slot IS NOT NULL
@@ -80,7 +80,6 @@ class _Stands(NamedTuple):
     state: bytes | None
     imported_from: UnixS | None
     folded_slot: Slot | None
-    trimmed_seq: int
     seq: int
 
 
@@ -119,11 +118,27 @@ def read_past(
         return past.OutOfReach(since, newest)
 
 
+def has_all_swaps(db: Database, since_slot: int, since_time: int | None) -> bool:
+    """Return whether the log has all swaps of a mint since tracking of the mint began.
+
+    since_slot, since_time   the start of tracking, or of a backfill; the time is None if no block
+                             was logged then
+    """
+    trimmed = bool(db.execute("SELECT trimmed_seq FROM progress").get)
+    first = db.execute(FIRST_HEADER).fetchone()
+    if first is None:
+        return not trimmed
+    first_slot, first_time = first
+    # A backfill may begin before a log from which no swap was deleted.
+    begins_later = since_time is not None and first_time > since_time
+    return first_slot <= since_slot or not (trimmed or begins_later)
+
+
 def _reach(db: Database, stands: _Stands) -> UnixS:
     """Return the earliest time of which an exact report of the mint can be made."""
-    first_slot, first_time = db.execute(FIRST_HEADER).get
+    _, first_time = db.execute(FIRST_HEADER).get
     since = UnixS(first_time)
-    if stands.trimmed_seq and first_slot > stands.since_slot:
+    if not has_all_swaps(db, stands.since_slot, stands.since_time):
         since = UnixS(first_time + RECENT_S)  # the windows m1, m5 and m15 reach back RECENT_S
     if stands.since_time is not None:
         since = UnixS(max(since, stands.since_time))

@@ -18,7 +18,7 @@ from mintscope.market.engine.frames import SHORT_S
 from mintscope.market.log import LogTip, PricedSwap, SwapDetail, Waypoint
 from mintscope.market.mint_facts import MintFacts
 from mintscope.market.series.past import Moment, OutOfReach, PastMint
-from mintscope.market.series.past_store import NEWER, WAYPOINTS, read_past
+from mintscope.market.series.past_store import NEWER, WAYPOINTS, has_all_swaps, read_past
 from mintscope.market.series.pools import (
     AskedCandles,
     KeptCandles,
@@ -114,7 +114,9 @@ SELECT {columns}
   FROM mint CROSS JOIN progress LEFT JOIN state ON state.mint = mint.id
  WHERE address = ? AND since_slot IS NOT NULL
 """
-STANDS: Final = OF_MINT.format(columns="mint.id, since_slot, state.state, in_sol, folded_seq")
+STANDS: Final = OF_MINT.format(
+    columns="mint.id, since_slot, since_time, state.state, in_sol, folded_seq"
+)
 POOLS: Final = OF_MINT.format(
     columns="mint.id, pools, folded_seq, (SELECT time FROM header WHERE seq = folded_seq), traders"
 )
@@ -185,9 +187,6 @@ SELECT bucket, CASE WHEN count = 0 AND buy_volume + sell_volume > 0 THEN 1 ELSE 
 """
 KEPT_SLOTS_MAX: Final = 20_000
 KEPT_SWAPS_MAX: Final = 100_000  # after this number of swaps, a page of s15 ends, even if not full
-FIRST_KEPT: Final = """
-SELECT (SELECT min(slot) FROM header WHERE is_dead = 0), trimmed_seq FROM progress
-"""
 FACTS: Final = "SELECT facts FROM mint_fact JOIN mint ON mint_fact.mint = id WHERE address = ?"
 SLOTS_AT_ONCE: Final = 32
 NEWEST: Final = SwapPlace(Slot(1 << 62), 0, 0, 0, 0)
@@ -265,7 +264,7 @@ def _candles(
     found = db.execute(STANDS, (mint,)).fetchone()
     if found is None:
         return None
-    mint_id, since_slot, state, in_sol, folded_seq = found
+    mint_id, since_slot, _, state, in_sol, folded_seq = found
     tip = log_reader.tip_of(db)
     if known is not None and not _stands(db, mint, known, (state, in_sol)):
         known = None
@@ -326,7 +325,7 @@ def _swaps(
     found = db.execute(STANDS, (mint,)).fetchone()
     if found is None:
         return None
-    mint_id, since_slot, *_ = found
+    mint_id, since_slot, since_time, *_ = found
     final, seq = db.execute(FROM, {"slot": before.slot}).get
     bounds = {"mint": mint_id, "since": since_slot, "seq": -1 if seq is None else seq}
     behind = (one for one in _newest_first(db, mint, bounds) if one.place < before)
@@ -338,7 +337,7 @@ def _swaps(
         final=final,
         swaps=swaps[:limit],
         has_older=has_older,
-        is_whole=not has_older and not _is_trimmed(db, since_slot),
+        is_whole=not has_older and has_all_swaps(db, since_slot, since_time),
         crowds=_crowds(db, mint, tip) if with_crowds else None,
     )
 
@@ -411,17 +410,11 @@ def _first_crowd(since: UnixS, tip: LogTip) -> int:
     return max(first, bucket(Timeframe.M5, tip.time or UnixS(0)) - CROWDS_S)
 
 
-def _is_trimmed(db: Database, since_slot: int) -> bool:
-    """Return whether swaps in slots after *since_slot* may have been deleted from the log."""
-    first_slot, trimmed = db.execute(FIRST_KEPT).get
-    return bool(trimmed) and (first_slot is None or first_slot > since_slot)
-
-
 def _kept_swaps(db: Database, mint: Mint, until: UnixS, spans: int) -> KeptSwaps | None:
     found = db.execute(STANDS, (mint,)).fetchone()
     if found is None:
         return None
-    mint_id, since_slot, *_ = found
+    mint_id, since_slot, since_time, *_ = found
     bounds = {"mint": mint_id, "since": since_slot, "until": until, "limit": KEPT_SLOTS_MAX + 1}
     swaps: list[tuple[UnixS, PricedSwap]] = []  # newest first
     seen: set[int] = set()
@@ -433,7 +426,7 @@ def _kept_swaps(db: Database, mint: Mint, until: UnixS, spans: int) -> KeptSwaps
         if has_older:
             break
         swaps += [(UnixS(time), swap) for swap in reversed(log_reader.swaps_of(mint, blob))]
-    is_whole = not has_older and not _is_trimmed(db, since_slot)
+    is_whole = not has_older and has_all_swaps(db, since_slot, since_time)
     return KeptSwaps(
         tip=log_reader.tip_of(db), swaps=swaps[::-1], has_older=has_older, is_whole=is_whole
     )
