@@ -8,7 +8,7 @@ import pytest
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.primitives import Slot, UnixMs
 from mintscope.solana.blocks import Block, Endpoint, Gap
-from mintscope.solana.node import PreferredNodes
+from mintscope.solana.node import AVOIDED_S, STILL_S, PreferredNodes
 from mintscope.solana.poll import Poller, Polling
 from mintscope.solana.rpc import Commitment, Rpc, Unreachable
 from support.fakes.node import FakeNode, failing
@@ -100,6 +100,40 @@ async def test_the_second_node_is_followed_while_the_first_does_not_answer() -> 
 
     assert await followed(first, second) == (list(range(30)), [])
     assert len(first.requests) < 100, "a node that gives no answer is passed over for a while"
+
+
+async def test_the_second_node_is_followed_if_the_first_stands_still() -> None:
+    first, second = node_of(20), node_of(30)
+
+    assert await followed(first, second) == (list(range(30)), [])
+
+
+async def test_a_node_that_stood_still_is_preferred_again_once_it_is_current() -> None:
+    first, second = node_of(20), node_of(30)
+    clock = first.clock
+    async with client(first, clock) as one, client(second, clock) as other:
+        nodes = PreferredNodes([one, other], clock)
+        heads = []
+        for wait_s in (0, STILL_S + 1, 1, AVOIDED_S, AVOIDED_S + 1):
+            clock.advance(int(wait_s * 1_000))
+            heads.append((await nodes.head(Commitment.CONFIRMED)).slot)
+        first.grow(15)
+        clock.advance(int(AVOIDED_S * 1_000) + 1_000)
+        heads.append((await nodes.head(Commitment.CONFIRMED)).slot)
+
+    assert heads == [19, 29, 29, 29, 29, 34]
+
+
+async def test_the_second_node_is_rarely_asked_while_the_chain_stands_still() -> None:
+    first, second = node_of(20), node_of(20)
+    clock = first.clock
+    async with client(first, clock) as one, client(second, clock) as other:
+        nodes = PreferredNodes([one, other], clock)
+        for _ in range(100):
+            assert (await nodes.head(Commitment.CONFIRMED)).slot == 19
+            clock.advance(1_000)
+
+    assert 0 < len(second.requests) <= 100 / STILL_S
 
 
 async def test_a_failure_is_reported_if_no_node_answers() -> None:

@@ -19,8 +19,12 @@ from mintscope.solana.wire import Header
 
 T = TypeVar("T")
 
-# After a failure, a node is tried last for this time, in seconds.
+log = structlog.get_logger()
+
+# After a failure, or if it is far behind, a node is tried last for this time, in seconds.
 AVOIDED_S: Final = 30.0
+STILL_S: Final = 10.0  # limit of the time without a newer slot; a chain may skip several slots
+FAR_SLOTS: Final = 8  # limit of the slots by which a stored block or a node is behind
 
 
 class Node(Protocol):
@@ -57,17 +61,29 @@ class PreferredNodes:
     """Several nodes in order of preference, used as one.
 
     The first answer counts.  If a node does not have a block, the next node is asked, unless no
-    node has reported the slot yet.  A node that failed is tried last for AVOIDED_S seconds.
+    node has reported the slot yet.  A node that failed is tried last for AVOIDED_S seconds.  So is
+    a node whose newest slot has not risen for STILL_S seconds, if another node is far ahead of it.
     """
 
     def __init__(self, nodes: Sequence[Node], clock: Clock) -> None:
         self._nodes = nodes
         self._clock = clock
         self._avoided_until_s = [float("-inf")] * len(nodes)
+        self._newest = Slot(-1)  # the newest confirmed slot that a node has named
+        self._rose_at_s = clock.monotonic_s()
 
     async def head(self, commitment: Commitment) -> Head:
         """Return the newest block at *commitment*; its hash is None if unknown or not final."""
-        return await self._first(lambda node: node.head(commitment))
+        head = await self._first(lambda node: node.head(commitment))
+        if commitment is not Commitment.CONFIRMED:
+            return head
+        now_s = self._clock.monotonic_s()
+        if head.slot > self._newest:
+            self._newest = head.slot
+            self._rose_at_s = now_s
+        is_still = now_s - self._rose_at_s > STILL_S
+        is_behind = self._newest - head.slot > FAR_SLOTS
+        return await self._highest(head) if is_still or is_behind else head
 
     async def first_available(self) -> Slot:
         """Return the oldest slot whose block the first node that answers still has."""
@@ -105,6 +121,25 @@ class PreferredNodes:
             is_enough=lambda answer: not isinstance(answer, Missing),
         )
 
+    async def _highest(self, head: Head) -> Head:
+        """Return the highest confirmed head of all nodes; avoid the nodes that are far behind it.
+
+        If no node answers, return *head*.
+        """
+        self._rose_at_s = self._clock.monotonic_s()  # the next check is STILL_S later
+        heads: dict[int, Head] = {}
+        for number, node in enumerate(self._nodes):
+            with suppress(RpcFailure):
+                heads[number] = await node.head(Commitment.CONFIRMED)
+        highest = max(heads.values(), key=lambda one: one.slot, default=head)
+        # Not the highest slot so far: a node may name one that is far too high, once.
+        self._newest = highest.slot
+        for number, one in heads.items():
+            if highest.slot - one.slot > FAR_SLOTS:
+                log.warning("node_behind", node=number + 1, slot=one.slot, newest=highest.slot)
+                self._avoided_until_s[number] = self._clock.monotonic_s() + AVOIDED_S
+        return highest
+
     async def _first(
         self, ask: Callable[[Node], Awaitable[T]], is_enough: Callable[[T], bool] = lambda _: True
     ) -> T:
@@ -136,9 +171,7 @@ class PreferredNodes:
 
 # A block is usually stored within a few seconds; a delay of over LATE_S is a failure.
 LATE_S: Final = 20.0
-STILL_S: Final = 10.0  # limit of the time without a newer slot; a chain may skip several slots
 SILENT_S: Final = 5.0  # limit of the time without an answer
-FAR_SLOTS: Final = 8  # limit of the slots by which a stored block or a node is behind
 ASK_S: Final = 1.0
 CAUGHT_UP_S: Final = 1.0  # ingest catches up if its delay falls by more than this per check
 
@@ -280,8 +313,6 @@ class WatchedNode:
         self._failures.pop(asked, None)
         return found
 
-
-log = structlog.get_logger()
 
 WATCHDOG_ASK_S: Final = 10.0
 WAIT_FACTOR_MAX: Final = 8

@@ -23,7 +23,8 @@ class ChainConfig(Section):
     """The node. May hold the provider's key, so only its host is ever shown."""
     rpc_url_file: values.File = None
     second_rpc_url: values.OptionalUrl = None
-    """Another node, for blocks that the first does not give, and for mending gaps."""
+    """Another node, for blocks that the first does not give, while the first fails or stands still,
+    and for mending gaps."""
     second_rpc_url_file: values.File = None
     rpc_headers: values.Headers = {}
     """Headers for the provider. In the environment: `Name: value, Name: value`."""
