@@ -433,6 +433,24 @@ async def test_a_symbol_and_supply_that_are_read_later_are_listed(ports: Ports) 
     assert line.market_cap is None
 
 
+async def test_facts_that_are_stored_after_facts_read_later_are_listed(ports: Ports) -> None:
+    market, reader = ports
+    for mint in (A, B, C):
+        await market.track(mint)
+    await market.append(1, START, trade(A), trade(B), trade(C))
+    lister = lister_of(reader)
+    await lister.refresh()
+    for mint, read_at_ms in ((B, 1_500), (C, 1_000), (A, 1_500)):
+        read_at = UnixMs(START * 1000 + read_at_ms)
+        await market.learn(mint, replace(FACTS, read_at_ms=read_at, symbol=mint[:4]))
+        await lister.refresh()
+
+    lines = lister.newest().page(ListQuestion(limit=9)).lines
+    assert {line.listed.mint: line.listed.symbol for line in lines} == {
+        mint: mint[:4] for mint in (A, B, C)
+    }
+
+
 async def test_a_new_mint_in_a_spare_row_has_no_earlier_price(ports: Ports) -> None:
     market, reader = ports
     await market.track(A)

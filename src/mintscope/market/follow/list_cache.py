@@ -173,6 +173,8 @@ FACTS_PER_READ: Final = 100
 LOST_PER_LOOK: Final = 20  # mints; the store needs some milliseconds for each
 # Clocks of machines may differ by this much, so facts from this long before a load are read again.
 CLOCKS_APART_MS: Final = 10 * MINUTE_MS
+# Facts may be stored this long after they were read from a node, and after facts read later.
+STORED_LATE_MS: Final = MINUTE_MS
 PAUSE_S: Final = 0.25  # the shortest pause between two updates of the list
 NEWS_S: Final = 0.05  # the pause between two checks whether slots were folded
 LOOK_COST: Final = 4  # the shortest pause after an update, in multiples of its duration
@@ -254,6 +256,7 @@ class ListCache:
         self._listed: ListedTokens | None = None
         self._tracked_seq = 0
         self._facts = FactPlace(UnixMs(0), Mint(""))
+        self._described: set[FactPlace] = set()  # of the newest facts, which are read again
         self._keeper = keeper
         self._keep = keep
         self._may_restore = True
@@ -349,6 +352,7 @@ class ListCache:
     async def _load(self) -> TokenList:
         """Return the list from the newest snapshot, or else from the data of all mints."""
         begun_s = self._clock.monotonic_s()
+        self._described = set()
         tokens = await self._restore()
         source = "snapshot" if tokens is not None else "mints"
         if tokens is None:
@@ -436,12 +440,18 @@ class ListCache:
 
         Facts are, for example, the names of mints.
         """
+        recent = FactPlace(UnixMs(max(0, self._clock.now() - STORED_LATE_MS)), Mint(""))
+        place = min(self._facts, recent)
+        described: set[FactPlace] = set()
         is_changed = False
-        while found := await self._reader.facts_after(self._facts, FACTS_PER_READ):
+        while found := await self._reader.facts_after(place, FACTS_PER_READ):
             for place, facts in found:
-                tokens.describe(place.mint, facts)
-            self._facts = found[-1][0]
-            is_changed = True
+                described.add(place)
+                if place not in self._described:
+                    tokens.describe(place.mint, facts)
+                    is_changed = True
+        self._described = described
+        self._facts = max(self._facts, place)
         return is_changed
 
 
