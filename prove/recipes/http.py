@@ -178,17 +178,16 @@ BROKEN: Final = Recipe(
         ),
         Mutant(
             "what is given back stays paid for",
-            "credits/statements.py",
-            'UNKEEP: Final = "DELETE FROM kept_answer WHERE name = ?'
-            ' AND repeats = 0 RETURNING name"',
-            'UNKEEP: Final = "SELECT name FROM kept_answer WHERE name = ? AND repeats = 0"',
+            "credits/kept_answers.py",
+            "DELETE FROM kept_answer WHERE name = ? AND repeats < 0 AND owed_at = at",
+            "UPDATE kept_answer SET at = at WHERE name = ? AND repeats < 0 AND owed_at = at",
             ("spec/test_answers_given_again.py",),
         ),
         Mutant(
-            "a repetition whose client has left is given back",
+            "a repetition whose client has left counts as answered",
             "credits/store.py",
-            "elif isinstance(outcome, ledger.Debited) and not outcome.is_repeat:",
             "elif isinstance(outcome, ledger.Debited):",
+            "elif isinstance(outcome, ledger.Debited) and not outcome.is_repeat:",
             ("contract/test_debit_ledger.py",),
         ),
         Mutant(
@@ -208,9 +207,8 @@ BROKEN: Final = Recipe(
         Mutant(
             "what a dead process took on PostgreSQL is given back without its name",
             "credits/postgres.py",
-            "return ledger.Reversal("
-            "account, -delta, key, counted_in, once=once, endpoint=endpoint)",
-            "return ledger.Reversal(account, -delta, key, counted_in, endpoint=endpoint)",
+            "yield ledger.Reversal(account, -delta, key, counted_in, once=once, endpoint=endpoint)",
+            "yield ledger.Reversal(account, -delta, key, counted_in, endpoint=endpoint)",
             ("contract/test_debit_ledger.py",),
         ),
         Mutant(

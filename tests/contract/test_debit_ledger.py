@@ -22,6 +22,7 @@ from mintscope.accounts.factor_rows import NewUser, UserKind
 from mintscope.accounts.keys.key import NewKey
 from mintscope.accounts.rows import AccountRows
 from mintscope.app.stores.folder import MONEY_FILE
+from mintscope.credits.kept_answers import FORGET_KEPT, OLD_KEPT
 from mintscope.credits.ledger import (
     KEPT_MS,
     CapReached,
@@ -34,17 +35,16 @@ from mintscope.credits.ledger import (
 )
 from mintscope.credits.postgres import DEAD_MS, PostgresCreditBook, PostgresCreditLedger
 from mintscope.credits.sqlite import CreditBook, SqliteCreditLedger
-from mintscope.credits.statements import FORGET_KEPT, OLD_KEPT
 from mintscope.credits.store import CreditAccounts, GroupCreditLedger
 from mintscope.kit.audit import KeyId
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.credentials import CredentialHash
+from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.primitives import CreditAccount, UnixMs
 from mintscope.kit.sql.database import Database
 from mintscope.kit.sql.postgres import PostgresDatabase
 from mintscope.kit.sql.sqlite import SqliteDatabase
 from mintscope.kit.time import month_end, month_of
-from mintscope.payments.checkout import UNPAYABLE
 from mintscope.payments.store.purchases import PurchasedCredits
 from support.processes.processes import forking
 from support.scenes.account_stores import ENGINES as ACCOUNT_ENGINES
@@ -58,6 +58,15 @@ PROCESSES: Final = 4
 LEDGERS: Final[dict[str, Callable[[str, ManualClock], GroupCreditLedger]]] = {
     "sqlite": lambda place, clock: SqliteCreditLedger(Path(place), pepper=PEPPER, clock=clock),
     "postgresql": lambda place, clock: PostgresCreditLedger(place, pepper=PEPPER, clock=clock),
+}
+HASTY_S: Final = 0.05
+HASTY_LEDGERS: Final[dict[str, Callable[[str, ManualClock], GroupCreditLedger]]] = {
+    "sqlite": lambda place, clock: SqliteCreditLedger(
+        Path(place), pepper=PEPPER, clock=clock, patience_s=HASTY_S
+    ),
+    "postgresql": lambda place, clock: PostgresCreditLedger(
+        place, pepper=PEPPER, clock=clock, patience_s=HASTY_S
+    ),
 }
 PLACES: Final[dict[str, Callable[[Path], str]]] = {
     "sqlite": lambda folder: str(folder / MONEY_FILE),
@@ -281,21 +290,22 @@ async def test_a_debit_can_be_given_back_in_part(scene: Scene) -> None:
     await scene.expect_sound()
 
 
-async def leave(scene: Scene, asked: Debit) -> None:
-    """Request the debit *asked*; cancel the request when the debit is durable, but not reported."""
+async def leave(scene: Scene, *asked: Debit) -> None:
+    """Request the debits *asked*; cancel the requests when they are durable, but not reported."""
     writing = vars(scene.ledger)["_writing"]
     debit = writing.debit
     loop = asyncio.get_running_loop()
 
     def debit_and_lose(debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
         outcomes: list[DebitOutcome] = debit(debits, at)
-        loop.call_soon_threadsafe(asking.cancel)
+        for each in asking:
+            loop.call_soon_threadsafe(each.cancel)
         return outcomes
 
     writing.debit = debit_and_lose
-    asking = asyncio.ensure_future(scene.ledger.debit(asked))
-    await asyncio.wait([asking])
-    assert asking.cancelled()
+    asking = [asyncio.ensure_future(scene.ledger.debit(each)) for each in asked]
+    await asyncio.wait(asking)
+    assert all(each.cancelled() for each in asking)
     writing.debit = debit
 
 
@@ -435,19 +445,17 @@ async def test_a_repeated_debit_whose_client_leaves_changes_nothing(scene: Scene
     await scene.expect_sound()
 
 
-async def test_an_unpayable_debit_finds_a_bought_name_and_takes_nothing(
-    scene: Scene,
-) -> None:
+async def test_looking_for_a_bought_name_is_no_repeat_of_its_debit(scene: Scene) -> None:
     account = await scene.ledger.issue(FIRST, 10, "")
-    unpayable = Debit(account, UNPAYABLE, once="a name")
-    assert await scene.ledger.debit(unpayable) == TooFew(10)
-    await scene.ledger.debit(Debit(account, 3, once="a name"))
+    assert not await scene.ledger.is_bought("a name")
+    bought = await scene.ledger.debit(Debit(account, 3, once="a name"))
+    assert isinstance(bought, Debited)
+    assert await scene.ledger.is_bought("a name")
+    scene.clock.advance(KEPT_MS + 1)
+    assert not await scene.ledger.is_bought("a name")
 
-    found = await scene.ledger.debit(unpayable)
-    assert isinstance(found, Debited)
-    assert (found.is_repeat, found.balance) == (True, 7)
-    assert await scene.ledger.balance(account) == 7
-    await scene.expect_sound()
+    await scene.ledger.give_back(bought, 3)
+    assert await scene.ledger.balance(account) == 10
 
 
 async def test_the_second_of_two_simultaneous_named_debits_is_a_repeat(scene: Scene) -> None:
@@ -528,6 +536,111 @@ async def test_a_debit_for_an_answer_is_given_back_unless_it_was_repeated(
     assert repeated.is_repeat
     await scene.ledger.give_back(second, 3)
     assert await scene.ledger.balance(account) == 7
+    await scene.expect_sound()
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2)])
+async def test_a_debit_and_its_repeats_are_given_back_in_any_order(
+    scene: Scene, order: Sequence[int]
+) -> None:
+    """The credits of the first debit are given back once, also to the cap of its key."""
+    account = await scene.ledger.issue(FIRST, 10, "")
+    key = await scene.key(1, 6)
+    other = scene.another()
+    asked = [
+        (scene.ledger, Debit(account, 6, key, once="a name")),
+        (scene.ledger, Debit(account, 2, once="a name")),
+        (other, Debit(account, 9, once="a name")),
+    ]
+    made = [(ledger, await ledger.debit(each)) for ledger, each in asked]
+    balances = []
+    for n in order:
+        ledger, debited = made[n]
+        assert isinstance(debited, Debited)
+        for _ in range(1 if debited.is_repeat else 2):  # the second time has no effect
+            ledger.owe(debited.reversal())
+            await asyncio.sleep(0)
+            await ledger.expect_writable()
+            await ledger.debit(Debit(account, 100))
+        balances.append(await ledger.balance(account))
+    await other.close()
+
+    assert balances == [4, 4, 10]
+    again = await scene.ledger.debit(Debit(account, 6, key, once="a name"))
+    assert isinstance(again, Debited)
+    assert not again.is_repeat
+    await scene.expect_sound()
+
+
+async def test_a_debit_owes_nothing_of_an_earlier_debit_of_its_name(scene: Scene) -> None:
+    account = await scene.ledger.issue(FIRST, 10, "")
+    earlier = await scene.ledger.debit(Debit(account, 3, once="a name"))
+    await scene.ledger.debit(Debit(account, 3, once="a name"))  # answered
+    assert isinstance(earlier, Debited)
+    await scene.ledger.give_back(earlier, 3)
+    assert await scene.ledger.balance(account) == 7
+    scene.clock.advance(KEPT_MS + 1)
+    later = await scene.ledger.debit(Debit(account, 2, once="a name"))
+    assert isinstance(later, Debited)
+    await scene.ledger.give_back(later, 2)
+
+    assert await scene.ledger.balance(account) == 7
+    await scene.expect_sound()
+
+
+async def test_two_debits_of_a_name_whose_clients_leave_take_nothing(scene: Scene) -> None:
+    account = await scene.ledger.issue(FIRST, 10, "")
+    named = Debit(account, 3, once="a name")
+    await leave(scene, named, named)
+
+    again = await scene.ledger.debit(Debit(account, 10, once="a name"))
+    assert isinstance(again, Debited)
+    assert (again.is_repeat, again.balance) == (False, 0)
+    await scene.expect_sound()
+
+
+async def test_two_debits_of_a_name_that_the_store_answers_too_late_take_nothing(
+    scene: Scene,
+) -> None:
+    account = await scene.ledger.issue(FIRST, 10, "")
+    named = Debit(account, 3, once="a name")
+    hasty = HASTY_LEDGERS[scene.engine](scene.place, scene.clock)
+    rested = resting(hasty)
+    writing = vars(hasty)["_writing"]
+    debit, thawed = writing.debit, threading.Event()
+
+    def debit_and_stall(debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
+        outcomes: list[DebitOutcome] = debit(debits, at)
+        assert thawed.wait(10)
+        return outcomes
+
+    writing.debit = debit_and_stall
+    refused = await asyncio.gather(hasty.debit(named), hasty.debit(named), return_exceptions=True)
+    assert [type(each) for each in refused] == [ServiceUnavailable] * 2
+    rested.clear()
+    thawed.set()
+    assert await asyncio.to_thread(rested.wait, 5)
+    await hasty.close()
+
+    assert await scene.ledger.balance(account) == 10
+    await scene.expect_sound()
+
+
+async def test_repeats_of_a_process_that_died_do_not_keep_the_credits(scene: Scene) -> None:
+    """On PostgreSQL; a debit in a file is not given back after its process died."""
+    account = await scene.ledger.issue(FIRST, 10, "")
+    named = Debit(account, 3, once="a name")
+    first = await scene.ledger.debit(named)
+    assert isinstance(first, Debited)
+    dead = scene.another()
+    await dead.debit(named)
+    await scene.kill(dead)
+    await scene.ledger.give_back(first, 3)
+    assert await scene.ledger.balance(account) == 7
+    await scene.bury(scene.ledger)
+
+    expected = 10 if scene.engine == "postgresql" else 7
+    assert await scene.ledger.balance(account) == expected
     await scene.expect_sound()
 
 

@@ -281,6 +281,29 @@ async def test_a_repeated_request_costs_a_credit_if_the_first_was_refunded(
     assert await shop.left(token) == 9
 
 
+async def test_a_request_and_its_repeat_cost_nothing_if_both_clients_leave(
+    shop: Service, server: Served
+) -> None:
+    token, since = await shop.issue(10), left_count()
+    async with (
+        server.connection() as first,
+        server.connection() as again,
+        standing_still(shop) as store,
+    ):
+        await first.send(written("batch", token, key=KEY))
+        await store.until_taken()
+        await until_seen(server, 5)
+        await again.send(written("batch", token, key=KEY))
+        await until_seen(server, 20)
+        await reset(first)
+        await reset(again)
+        await until_seen(server, 20)
+    await until_left(since + 2)
+    await settled(shop)
+
+    assert await shop.left(token) == 10
+
+
 async def test_an_api_key_spends_one_credit_for_one_idempotency_key(
     shop: Service, server: Served
 ) -> None:

@@ -164,6 +164,31 @@ async def test_a_new_report_is_made_if_the_first_answer_could_not_be_sent(
     assert again.headers["x-credits-remaining"] == "9"
 
 
+async def test_a_refused_repeat_of_a_sign_in_does_not_keep_its_credit(shop: SellingApi) -> None:
+    """A stranger repeats the signature before the first answer fails to be sent."""
+    await shop.buy()
+    header = await sign_in(shop)
+    asked = {SIGN_IN: header, "idempotency-key": KEY}
+    stolen: list[httpx.Response] = []
+
+    async def cut_off(scope: Any, receive: Any, _send: Any) -> None:
+        async def send(_message: Any) -> None:
+            stolen.append(await get(shop, REPORT, header))
+            raise ConnectionResetError
+
+        await shop.service.app(scope, receive, send)
+
+    transport = httpx.ASGITransport(cut_off, raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as unlucky:
+        assert (await unlucky.get(REPORT, headers=asked)).status_code == 500
+    again = await shop.client.get(REPORT, headers=asked)
+
+    expect_refused(stolen[0], "invalid_siwx_nonce")
+    assert again.status_code == 200
+    assert "idempotent-replayed" not in again.headers
+    assert again.headers["x-credits-remaining"] == "9"
+
+
 async def test_errors_cost_nothing_and_do_not_use_up_the_signature(shop: SellingApi) -> None:
     await shop.buy()
     path = f"/v1/token/{TOO_YOUNG}"

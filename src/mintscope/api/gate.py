@@ -423,7 +423,7 @@ class SignIns:
         receipt = await charge.settle(partial(self._kept.found_or, name, work))
         if receipt.balance is None:  # a free answer, which does not use up the signature
             return receipt
-        if receipt.taken is not None:
+        if receipt.is_bought:
             if name is not None:
                 self._kept.keep(
                     name, receipt.report, receipt.credit_count, at=began_at, is_bought=True
@@ -433,6 +433,8 @@ class SignIns:
         # signature.  So only a request with the Idempotency-Key of the first one gets the answer.
         kept = None if name is None else self._kept.find(name, is_bought=True)
         if kept is None:
+            assert receipt.taken is not None
+            self._checkout.expect_debits().owe(receipt.taken)  # this repeat gets no answer
             raise await self._refuse(charge.order, SignInFlaw.NONCE)
         request.response_headers.append((b"idempotent-replayed", b"true"))
         return msgspec.structs.replace(receipt, report=kept.report)

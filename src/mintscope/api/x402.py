@@ -275,7 +275,7 @@ class ResourceServer:
             await self._expect_known(request, caller)
         else:
             # No await since the debit: a cancellation before `if_unsent` would lose the credits.
-            kept_as = kept_as or receipt.taken.once
+            kept_as = (kept_as or receipt.taken.once) if receipt.is_bought else None
             request.if_unsent = partial(self._take_back, receipt.taken, kept_as)
         if receipt.balance is not None:
             request.response_headers.append((b"x-credits-remaining", b"%d" % receipt.balance))
@@ -312,7 +312,7 @@ class ResourceServer:
         receipt = await charge.settle(partial(self._kept.found_or, name, work))
         if receipt.balance is None:  # a free answer, which does not use up the key
             return receipt
-        is_bought = receipt.taken is not None
+        is_bought = receipt.is_bought
         # A repeated request that finds no cached answer in this process has read the answer again.
         kept = None if is_bought else self._kept.find(name)
         if not is_bought:
@@ -325,9 +325,9 @@ class ResourceServer:
         return receipt
 
     def _take_back(self, taken: Reversal, kept_as: str | None) -> None:
-        """Give back the credits *taken*, and forget the answer that they paid for.
+        """Undo the debit *taken*, and forget the answer that it paid for.
 
-        kept_as   the name of the answer in the cache; None: it is not cached
+        kept_as   the name of the answer in the cache; None: it is not cached, or was bought earlier
         """
         if kept_as is not None:
             self._kept.forget(kept_as)

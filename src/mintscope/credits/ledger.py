@@ -172,15 +172,16 @@ class Debit(msgspec.Struct, frozen=True, gc=False):
 
 
 class Reversal(msgspec.Struct, frozen=True, gc=False):
-    """Credits to give back to *account*.
+    """Credits to give back to *account*, or a repeated debit to undo.
 
+    credit_count  0: a debit was repeated, which took no credits
     key       the id of the API key that spent the credits; None: no key was used
     month     the month in which the spending of *key* is reduced; None if *key* is None
     minute    the number of the stream minute that the credits paid for in advance; None: they paid
               for an answer.  They are given back only while the minute is stored, so at most once
-    once      the name of the answer that the credits bought; None: it had no name.  The name is
-              deleted; nothing is given back if it is no longer stored, or if another request has
-              got the answer
+    once      the name of the answer that the credits bought; None: it had no name.  The credits are
+              given back, and the name is deleted, once the debit and all its repeats are undone;
+              nothing is given back if the name is no longer stored
     endpoint  the number of the endpoint of the debit; None: the endpoint has no number
     """
 
@@ -191,6 +192,11 @@ class Reversal(msgspec.Struct, frozen=True, gc=False):
     minute: int | None = None
     once: str | None = None
     endpoint: int | None = None
+
+    @property
+    def is_of_repeat(self) -> bool:
+        """Return whether this undoes a repeated debit, which took no credits."""
+        return self.credit_count == 0
 
 
 class Debited(msgspec.Struct, frozen=True, gc=False):
@@ -211,12 +217,13 @@ class Debited(msgspec.Struct, frozen=True, gc=False):
     def reversal(self, credit_count: int | None = None) -> Reversal:
         """Return the reversal of *credit_count* of the debited credits; None: of all."""
         taken = self.debit
+        if self.is_repeat:
+            assert credit_count is None
+            return Reversal(taken.account, 0, once=taken.once)
         count = credit_count
         if count is None:
             count = taken.credit_count
         assert 1 <= count <= taken.credit_count
-        # A repeat has taken nothing, so its reversal would create credits.
-        assert not self.is_repeat
         month = None if taken.key is None else self.month
         return Reversal(
             taken.account, count, taken.key, month, self.minute, taken.once, taken.endpoint
@@ -259,6 +266,9 @@ class DebitLedger(Protocol):
         The cap limits the credits that *key*, the keys that it replaced and those that replaced it
         spend in a calendar month.
         """
+
+    async def is_bought(self, once: str) -> bool:
+        """Return whether the answer *once* was paid for, so that its debit would take nothing."""
 
     async def prepay(self, debit: Debit) -> DebitOutcome:
         """Take all credits of *debit* or none, for a new minute of a stream.

@@ -9,7 +9,7 @@ All decisions are made in SQL, so any number of replicas can spend, issue and re
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from secrets import randbits
@@ -20,7 +20,7 @@ import structlog
 from msgspec import structs
 from typing_extensions import override
 
-from mintscope.credits import ledger, statements
+from mintscope.credits import kept_answers, ledger, statements
 from mintscope.credits.store import GroupCreditLedger
 from mintscope.kit.clock import Clock
 from mintscope.kit.metrics import DEBITS
@@ -106,10 +106,14 @@ VALUES (?3::bigint, ?2::bigint, ?4::bigint, '[]',
 RETURNING debited
 """
 
-# Locks the accounts of reversals and their successors in the order in which debits lock accounts.
+# Locks the accounts of reversals and of the answers that they name, and their successors, in the
+# order in which debits lock accounts.
 LOCK: Final = """
 WITH RECURSIVE credited (id) AS (
-    SELECT unnest(?1::bigint[]) UNION
+    SELECT account FROM (
+        SELECT unnest(?1::bigint[]) AS account UNION
+        SELECT account FROM kept_answer WHERE name = ANY(?2::text[])) AS reversed
+    UNION
     SELECT a.successor FROM credited JOIN credit_account AS a ON a.id = credited.id
      WHERE a.successor IS NOT NULL)
 SELECT a.id FROM credit_account AS a JOIN credited ON credited.id = a.id
@@ -362,7 +366,8 @@ class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
             return 0
         # Otherwise the accounts of rotated tokens would be locked in the order of the old tokens,
         # and a batch of debits and this transaction could wait for each other.
-        self._db.execute(LOCK, ([each.account for each in left],))
+        names = [each.once for each in left if each.once is not None]
+        self._db.execute(LOCK, ([each.account for each in left], names))
         return super()._reverse(left, at)
 
     @override
@@ -429,7 +434,7 @@ class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
         if not self._taken:
             return
         for (batch,) in self._db.execute(TAKEN_BACK, ([*self._taken],)):
-            for reversal in map(_reversal, decode_taken(self._taken.pop(batch))):
+            for reversal in _reversals(decode_taken(self._taken.pop(batch))):
                 if reversal.once is None:
                     self._given_back[_purpose(reversal)] += reversal.credit_count
 
@@ -443,9 +448,11 @@ class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
             return
         left = []
         for each in self._owed:
+            if each.minute is not None or each.once is not None:
+                left.append(each)
+                continue
             purpose = _purpose(each)
-            is_guarded = each.minute is not None or each.once is not None
-            covered = 0 if is_guarded else min(each.credit_count, self._given_back[purpose])
+            covered = min(each.credit_count, self._given_back[purpose])
             self._given_back[purpose] -= covered
             if covered < each.credit_count:
                 left.append(structs.replace(each, credit_count=each.credit_count - covered))
@@ -462,7 +469,7 @@ class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
         # After the reversals above: a reversal has no effect once the name of its answer is
         # deleted.
         for _ in range(FORGETS_MAX):
-            if not statements.forget_kept(self._db, at):
+            if not kept_answers.forget_kept(self._db, at):
                 break
         self._db.execute(FORGET_WRITERS, (DAY_MS,))
 
@@ -497,8 +504,7 @@ class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
         """Give back the debits of *batch* and of the stream *minutes*, each at most once."""
         with self._db.transaction():
             taken = decode_taken(self._db.execute(TAKE_BACK, (batch,)).get or "[]")
-            # Debits that took nothing, because they were refused or repeated, have the change 0.
-            reversals = [_reversal(each) for each in taken if each[1]]
+            reversals = [*_reversals(taken)]
             rows = self._db.execute(TAKEN_FOR, (list(minutes),)) if minutes else ()
             reversals += [ledger.Reversal(*row) for row in rows]
             credit_count = self._reverse(reversals, at)
@@ -529,12 +535,16 @@ def _purpose(reversal: ledger.Reversal) -> _Purpose:
     return reversal.account, reversal.key, reversal.month, reversal.endpoint
 
 
-def _reversal(taken: Sequence[Any]) -> ledger.Reversal:
-    """Return the reversal that gives back one debit of a stored batch."""
-    # Debits of single credits, and debits stored by older versions, have fewer columns.
-    account, delta, _, key, month, once, _, endpoint = (*taken, *[None] * 5)[:8]
-    counted_in = None if key is None else month
-    return ledger.Reversal(account, -delta, key, counted_in, once=once, endpoint=endpoint)
+def _reversals(debited: Iterable[Sequence[Any]]) -> Iterator[ledger.Reversal]:
+    """Yield the reversals that undo the debits of a stored batch."""
+    for each in debited:
+        # Debits of single credits, and debits stored by older versions, have fewer columns.
+        account, delta, _, key, month, once, is_repeat, endpoint = (*each, *[None] * 5)[:8]
+        if is_repeat:
+            yield ledger.Reversal(account, 0, once=once)
+        elif delta:  # 0: the debit was refused
+            counted_in = None if key is None else month
+            yield ledger.Reversal(account, -delta, key, counted_in, once=once, endpoint=endpoint)
 
 
 class PostgresCreditLedger(GroupCreditLedger):

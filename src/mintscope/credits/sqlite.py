@@ -21,7 +21,7 @@ import apsw
 import msgspec
 from typing_extensions import override
 
-from mintscope.credits import ledger, statements
+from mintscope.credits import kept_answers, ledger, statements
 from mintscope.credits.store import GroupCreditLedger
 from mintscope.kit.clock import Clock
 from mintscope.kit.primitives import CreditAccount, UnixMs
@@ -247,12 +247,12 @@ class CreditBook(statements.CreditTables[apsw.Connection]):
     def _debit_once(self, debit: ledger.Debit, at: UnixMs, month: Month) -> ledger.DebitOutcome:
         """Take the credits of *debit*, which names an answer; take nothing if that was paid for."""
         if self._db.execute(KEEP, (debit.once, debit.account, at, at - ledger.KEPT_MS)).get is None:
-            self._db.execute(statements.REPEAT, (debit.once,))
+            self._db.execute(kept_answers.REPEAT, (debit.once,))
             return ledger.Debited(debit, self.balance(debit.account), month, is_repeat=True)
         (outcome,) = self._debit([debit], at, month)
         if not isinstance(outcome, ledger.Debited):
             # So that a later request with this name can buy the answer.
-            self._db.execute(statements.UNKEEP, (debit.once,))
+            self._db.execute(kept_answers.UNKEEP, (debit.once,))
         return outcome
 
     @override
@@ -327,7 +327,7 @@ class CreditBook(statements.CreditTables[apsw.Connection]):
         if abs(at - self._forgot_at) >= ledger.KEPT_MS:
             with transaction(self._db):
                 # While expired names remain, each rest deletes some.
-                if not statements.forget_kept(self._db, at):
+                if not kept_answers.forget_kept(self._db, at):
                     self._forgot_at = at
         self._checkpoint(CHECKPOINT_DEBITS)
 

@@ -1,4 +1,4 @@
-"""Credit tables in SQL that both engines share: accounts, statements, minutes, names of answers.
+"""Credit tables in SQL that both engines share: accounts, statements and minutes.
 
 The commit that takes credits for a stream minute also stores the minute as a row.  A later commit
 deletes the row after a part of the minute was sent or the minute has ended, or gives the credits
@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 import structlog
 
 from mintscope.credits.closing import CLOSED_BALANCE, LAST_CLOSED, NOTHING
+from mintscope.credits.kept_answers import IS_BOUGHT, given_up
 from mintscope.credits.ledger import (
     KEPT_MS,
     STATEMENT_DAYS,
@@ -33,7 +34,6 @@ from mintscope.kit.credentials import CreditToken, hash_credential, hint
 from mintscope.kit.errors import UnusableStore
 from mintscope.kit.metrics import DEBITS
 from mintscope.kit.primitives import CreditAccount, UnixMs
-from mintscope.kit.sql.database import delete_part
 from mintscope.kit.time import DAY_MS, Month
 
 ADD: Final = """
@@ -269,14 +269,6 @@ COLUMNS: Final = (
 )
 REMOVE: Final = "DELETE FROM stream_minute WHERE id = ? RETURNING id"
 
-# The names of paid answers, which are stored for KEPT_MS.
-UNKEEP: Final = "DELETE FROM kept_answer WHERE name = ? AND repeats = 0 RETURNING name"
-REPEAT: Final = "UPDATE kept_answer SET repeats = repeats + 1 WHERE name = ?"
-# Names are deleted in parts, because debits wait meanwhile; an expired name has no effect.
-OLD_KEPT: Final = "SELECT name, at FROM kept_answer WHERE at < ? ORDER BY at LIMIT ?"
-FORGET_KEPT: Final = "DELETE FROM kept_answer WHERE name = ? AND at = ?"  # unless bought again
-FORGOTTEN_AT_ONCE: Final = 2_000  # maximum number of names deleted at once, in about 10 ms
-
 PEPPER: Final = "SELECT check_hash FROM pepper"
 KEEP_PEPPER: Final = "INSERT INTO pepper (id, check_hash) VALUES (1, ?) ON CONFLICT DO NOTHING"
 
@@ -300,10 +292,10 @@ class Executes(Protocol):
 
 
 def _still_owed(db: Executes, reversals: Iterable[Reversal]) -> list[Reversal]:
-    """Return those of *reversals* that must still be entered, in the order of their accounts.
+    """Return the reversals that must be entered for *reversals*, in the order of their accounts.
 
     Delete the rows of their stream minutes and answer names.  A reversal is left out if the row of
-    its minute no longer exists, or if another request has got the answer of its name.
+    its minute no longer exists, or if another request has got the answer of its name or may get it.
     """
     left = sorted(reversals, key=lambda each: each.account)  # the order in which rows are locked
     # No row must be deleted first, and REVERSE itself locks the accounts.
@@ -316,9 +308,9 @@ def _still_owed(db: Executes, reversals: Iterable[Reversal]) -> list[Reversal]:
         # No row: the minute was sent or has ended, or its credits were already given back.
         if each.minute is not None and db.execute(REMOVE, (each.minute,)).get is None:
             continue
-        if each.once is not None and db.execute(UNKEEP, (each.once,)).get is None:
-            continue  # another request has got the answer of this name
-        found.append(each)
+        owed = each if each.once is None else given_up(db, each, each.once)
+        if owed is not None:
+            found.append(owed)
     return found
 
 
@@ -352,11 +344,6 @@ def contradictions(db: Executes) -> list[CreditAccount]:
     closed = db.execute(LAST_CLOSED, ()).get or NOTHING
     bounds = {"after": closed[1], "closed": closed[0]}
     return [CreditAccount(account) for (account,) in db.execute(ALL_ADD_UP, bounds)]
-
-
-def forget_kept(db: Executes, at: UnixMs) -> bool:
-    """Delete some names of answers that are over KEPT_MS old; return whether more may exist."""
-    return delete_part(db, OLD_KEPT, FORGET_KEPT, at - KEPT_MS, FORGOTTEN_AT_ONCE)
 
 
 Db = TypeVar("Db", bound=Executes)
@@ -426,6 +413,10 @@ class CreditTables(ABC, Generic[Db]):
         """
         left: int | None = self._db.execute(CAP_LEFT, (key, month)).get
         return left
+
+    def is_bought(self, once: str, at: UnixMs) -> bool:
+        """Return whether the answer *once* was paid for, so that its debit would take nothing."""
+        return bool(self._db.execute(IS_BOUGHT, (once, at - KEPT_MS)).get)
 
     @abstractmethod
     def spend(self, accounts: Sequence[CreditAccount], at: UnixMs) -> list[Spent | Empty]:
@@ -522,7 +513,7 @@ class CreditTables(ABC, Generic[Db]):
         """Give back the credits of *reversals* in the current transaction; return the credit count.
 
         Credits of a stream minute are given back only if its row exists, and credits of an answer
-        with a name only if the name is stored and no other request has got the answer.  Rows are
+        with a name only if the name is stored and all its requests are undone.  Rows are
         locked in the same order as by debits: accounts by id, then stream minutes.
 
         A reversal that the engine refuses is logged and left out, because it would be refused

@@ -174,6 +174,11 @@ class GroupCreditLedger:
         left = await self._read(lambda book: book.cap_left(key, month))
         return None if left is None or left >= credit_count else ledger.CapReached(month)
 
+    async def is_bought(self, once: str) -> bool:
+        """Return whether the answer *once* was paid for, so that its debit would take nothing."""
+        now = self._clock.now()
+        return await self._read(lambda book: book.is_bought(once, now))
+
     async def statement(self, account: CreditAccount) -> ledger.Statement:
         """Return the balance, the spent credits and the newest entries of *account*."""
         return await self._read(lambda book: book.statement(account))
@@ -275,7 +280,7 @@ class GroupCreditLedger:
         for account, outcome in unheard:
             if isinstance(outcome, ledger.Spent):
                 reversals.append(ledger.Reversal(account, 1))
-            elif isinstance(outcome, ledger.Debited) and not outcome.is_repeat:
+            elif isinstance(outcome, ledger.Debited):
                 reversals.append(outcome.reversal())
         # Also if there are no reversals: each item stands for one answered batch.
         self._answered.append(reversals)

@@ -14,7 +14,6 @@ browser.  It stores nothing: once signed, the payment is presented and checked l
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from enum import Enum, auto
-from typing import Final
 
 import msgspec
 from solders.pubkey import Pubkey
@@ -160,7 +159,7 @@ class Receipt(msgspec.Struct, frozen=True, gc=False):
     balance        credits left in the charged account; None if no credits were charged
     payment        the payment on chain; None if nothing was paid on chain
     credit_count   credits that the report cost, now or earlier; 0 without a charge of credits
-    taken          the credits to give back if the report cannot be sent; None: none were taken now
+    taken          undoes the debit if the report cannot be sent; None: nothing was debited
     """
 
     report: ReadReport
@@ -169,8 +168,10 @@ class Receipt(msgspec.Struct, frozen=True, gc=False):
     credit_count: int = 0
     taken: Reversal | None = None
 
-
-UNPAYABLE: Final = 1 << 52  # more credits than any account has, so only a repeated debit succeeds
+    @property
+    def is_bought(self) -> bool:
+        """Return whether credits were taken now, and not by an earlier debit of the same name."""
+        return self.taken is not None and not self.taken.is_of_repeat
 
 
 class CreditCharge(msgspec.Struct, frozen=True, gc=False):
@@ -213,9 +214,9 @@ class CreditCharge(msgspec.Struct, frozen=True, gc=False):
             return Receipt(delivered.report, outcome.balance, None, 1, Reversal(account, 1))
         debits = self.checkout.expect_debits()
         debited = await self._take(debits.debit, delivered.credit_count)
-        # A repeated debit took nothing now, so a failed delivery must give nothing back.
-        taken = None if debited.is_repeat else debited.reversal()
-        return Receipt(delivered.report, debited.balance, None, delivered.credit_count, taken)
+        return Receipt(
+            delivered.report, debited.balance, None, delivered.credit_count, debited.reversal()
+        )
 
     async def expect(self, credit_count: int) -> None:
         """Raise CheckoutRefused if the balance, or the rest of the cap, is below *credit_count*.
@@ -231,10 +232,8 @@ class CreditCharge(msgspec.Struct, frozen=True, gc=False):
             capped = await self.checkout.expect_debits().expect_cap(key, credit_count)
         if balance >= credit_count and capped is None:
             return
-        if account is not None and self.once is not None:
-            unpayable = Debit(account, UNPAYABLE, key, self.once)
-            if isinstance(await self.checkout.expect_debits().debit(unpayable), Debited):
-                return
+        if account is not None and await self._is_bought():
+            return
         if balance >= credit_count and capped is not None:
             raise await self._refuse(KeyCapped(month_end(capped.month)))
         raise await self._refuse(NoCredits(balance, credit_count))
@@ -261,6 +260,10 @@ class CreditCharge(msgspec.Struct, frozen=True, gc=False):
                 raise await self._refuse(NoCredits(balance, credit_count))
             case CapReached(month):
                 raise await self._refuse(KeyCapped(month_end(month)))
+
+    async def _is_bought(self) -> bool:
+        """Return whether the answer that `once` names was paid for, so that it costs nothing."""
+        return self.once is not None and await self.checkout.expect_debits().is_bought(self.once)
 
     async def _refuse(
         self, cause: NoCredits | KeyCapped, failure: ServiceError | None = None
