@@ -1,7 +1,9 @@
 """POST /v1/credits/rotate, and the challenge that a wallet signs for it."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,6 +18,7 @@ from mintscope.payments.payment import Sighting
 from mintscope.payments.ports import Trial
 from mintscope.payments.protocol.envelope import Envelope, RecentBlockhash, Signed
 from mintscope.payments.settlement import RpcSettlement
+from mintscope.payments.store.payments import SqlPaymentStore
 from support.fakes.reports import TRACKED
 from support.scenes.payments.payment_build import keypair
 from support.scenes.payments.payment_world import World
@@ -32,6 +35,7 @@ from support.scenes.service import Service, bearer, refusal
 
 PATH: Final = "/v1/credits/rotate"
 CHALLENGE: Final = "/v1/credits/rotate/challenge"
+HASTY_S: Final = 0.05
 SOME_SIGNATURE: Final = str(keypair("anyone").sign_message(b"anything"))
 
 
@@ -234,6 +238,47 @@ async def test_a_lost_rotation_is_answered_again_with_its_key(shop: SellingApi) 
     assert await balance(shop, data[0]["token"]) == 10
     stolen = await shop.client.post(PATH, headers=bearer(old) | {"Idempotency-Key": "g" * 20})
     assert refusal(stolen) == (401, "INVALID_TOKEN")
+
+
+@asynccontextmanager
+async def stalling(store: SqlPaymentStore) -> AsyncIterator[None]:
+    """Make *store* stall in the next rotation until the end, and refuse waiters soon."""
+    inner: dict[str, Any] = vars(store)
+    group = inner["_group"]
+    group.patience_s = HASTY_S
+    committed = asyncio.Event()
+    group.delivered = lambda _: committed.set()
+    purchase = inner["_table"].purchase
+    rotate, thawed = purchase.rotate, threading.Event()
+
+    def rotate_and_stall(*values: Any) -> Any:
+        moved = rotate(*values)
+        assert thawed.wait(10)
+        return moved
+
+    purchase.rotate = rotate_and_stall
+    yield
+    thawed.set()
+    await committed.wait()
+
+
+@pytest.mark.parametrize("key", [None, OTHER_KEY])
+async def test_a_rotation_of_unknown_outcome_is_repeated_with_the_key_of_its_response(
+    shop: SellingApi, world: World, key: str | None
+) -> None:
+    old, _ = await bought(shop)
+    headers = bearer(old) | ({} if key is None else {"Idempotency-Key": key})
+    async with stalling(world.stores[-1]):
+        unknown = await shop.client.post(PATH, headers=headers)
+        assert refusal(unknown) == (503, "SERVICE_UNAVAILABLE")
+        assert "may have been moved" in unknown.json()["error"]["message"]
+    given = unknown.headers["idempotency-key"]
+    again = await shop.client.post(PATH, headers=bearer(old) | {"Idempotency-Key": given})
+
+    assert key in {None, given}
+    assert again.status_code == 201
+    assert again.json()["data"]["credits"] == await balance(shop, again.json()["data"]["token"])
+    assert again.json()["data"]["credits"] == 10
 
 
 async def test_the_wallet_that_paid_moves_the_credits(shop: SellingApi, world: World) -> None:

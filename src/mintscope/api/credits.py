@@ -30,7 +30,7 @@ from mintscope.api.discovery.operation import (
     Operation,
 )
 from mintscope.api.failures import NO_SALES
-from mintscope.api.gate import NOT_ISSUED, Caller, Gate, idempotency_key
+from mintscope.api.gate import IDEMPOTENCY_KEY, NOT_ISSUED, Caller, Gate, idempotency_key
 from mintscope.api.x402 import ResourceServer, bundle_resource
 from mintscope.credits.ledger import CreditLedger, Statement
 from mintscope.credits.rotation import Claim, RotationDenied, find_flaw, write_challenge
@@ -47,7 +47,7 @@ from mintscope.kit.time import DAY_S
 from mintscope.payments.facilitator import Contradiction, Credits, Wanted
 from mintscope.payments.merchant import AcceptedToken, Merchant, NotAdopted, bundle_order
 from mintscope.payments.payment import PaidReport, TopUp
-from mintscope.payments.ports import ChainUnavailable, Settled
+from mintscope.payments.ports import ChainUnavailable, Inconsistent, Settled
 from mintscope.payments.pricing import BUNDLES, Bundle, PriceList, parse_bundle
 from mintscope.payments.protocol.envelope import MessageHash
 from mintscope.payments.reconciler import GENERATED_KEY_BYTES
@@ -71,6 +71,10 @@ TOO_SOON: Final = (
 NOT_LOOKED: Final = (
     "This purchase is not known here, and its outcome on the chain is not known yet: send the"
     " request again in a moment."
+)
+MAY_BE_MOVED: Final = (
+    "The credits may have been moved: send the same request again, with the Idempotency-Key of this"
+    " response, to get the new credit token."
 )
 NO_CREDITS: Final = "expected a credit token that has credits; this one has none"
 NOT_THEIRS: Final = (
@@ -126,13 +130,14 @@ class RotateRoutes:
         if caller.bearer is not None:
             if body:
                 raise errors.BadRequest(TWO_PROOFS)
-            # Without a key, the new token is random, so a lost answer cannot be repeated.
+            # Without a key, the new token is random, so a lost answer cannot be repeated.  Only the
+            # response to a rotation of unknown outcome has this key.
             key = key or merchant.facilitator.entropy(GENERATED_KEY_BYTES).hex()
             tokens = self._new_tokens(merchant, f"token\n{caller.bearer}", key)
             async with self._lock:
                 # Look for the earlier answer first: a rotated token is no credential any more.
                 rotated = await self._find(tokens) or await self._rotate(
-                    request, merchant, self.gate.credit_token(caller), tokens[0]
+                    request, merchant, self.gate.credit_token(caller), tokens[0], key=key
                 )
         elif body:
             proof = _read(request, body, wire.Proof)
@@ -224,16 +229,30 @@ class RotateRoutes:
         return None
 
     async def _rotate(
-        self, request: Request, merchant: Merchant, holder: CreditAccount, token: CreditToken
+        self,
+        request: Request,
+        merchant: Merchant,
+        holder: CreditAccount,
+        token: CreditToken,
+        *,
+        key: str,
     ) -> wire.Rotated:
-        """Move all credits of *holder* to the new credit token *token*.
+        """Move all credits of *holder* to the new credit token *token*, derived from *key*.
 
-        Raises RateLimited; NothingToRotate if *holder* has no credits; and InvalidToken if another
-        request has already moved them.
+        Raises RateLimited; NothingToRotate if *holder* has no credits; InvalidToken if another
+        request has already moved them; and ServiceUnavailable if the outcome is unknown, with *key*
+        in the headers of the response.
         """
         await self.rate_limit.pass_through(request, await self.ledger.root(holder))
         digest = hash_credential(token, pepper=merchant.facilitator.secrets.pepper)
-        moved = await merchant.rotations.rotate(holder, digest, hint(token), now=self.clock.now())
+        now = self.clock.now()
+        try:
+            moved = await merchant.rotations.rotate(holder, digest, hint(token), now=now)
+        except Inconsistent:
+            raise
+        except errors.ServiceUnavailable as failure:
+            request.response_headers.append((IDEMPOTENCY_KEY, key.encode()))
+            raise errors.ServiceUnavailable(MAY_BE_MOVED) from failure
         if moved is RotationDenied.ROTATED:
             raise errors.InvalidToken(NOT_ISSUED)
         if isinstance(moved, RotationDenied):
