@@ -8,7 +8,7 @@ import pytest
 
 from mintscope.credits.ledger import CreditLedger, DebitLedger
 from mintscope.kit.clock import ManualClock
-from mintscope.kit.errors import TokenNotFound
+from mintscope.kit.errors import ServiceUnavailable, TokenNotFound
 from mintscope.kit.primitives import Slot
 from mintscope.market.report import ReadReport
 from mintscope.payments.checkout import (
@@ -131,6 +131,31 @@ async def test_an_expected_cost_above_the_balance_is_refused(front: Front) -> No
 
     assert caught.value.cause == NoCredits(3, 4)
     assert await front.balance() == 3
+
+
+async def test_a_failure_to_repeat_a_bought_answer_is_reported_as_it_is(front: Front) -> None:
+    """The request for it does not count as answered, so the credit can still be given back."""
+    account = await front.ledger.issue(TOKEN, 1, "")
+    charge = front.checkout.authorize_credit(ORDER, Payer(account), once="a name")
+
+    async def work() -> Delivered:
+        return Delivered(REPORT)
+
+    async def fail() -> Delivered:
+        raise ServiceUnavailable("no report can be read")
+
+    bought = await charge.settle(work)
+    with pytest.raises(ServiceUnavailable, match="no report can be read"):
+        await charge.settle(fail)
+    other = front.checkout.authorize_credit(ORDER, Payer(account), once="another")
+    with pytest.raises(CheckoutRefused):
+        await other.settle(fail)
+
+    assert bought.taken is not None
+    front.checkout.expect_debits().owe(bought.taken)
+    await asyncio.sleep(0)
+    await front.ledger.spend(account)
+    assert (await front.ledger.statement(account)).entries[0].kind == "reversal"
 
 
 async def test_a_bought_answer_is_delivered_again_at_a_balance_of_zero(front: Front) -> None:

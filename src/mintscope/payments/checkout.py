@@ -192,15 +192,16 @@ class CreditCharge(msgspec.Struct, frozen=True, gc=False):
         """Do *work*, then take all the credits that it costs, or none.
 
         Raises CheckoutRefused if the balance, or the rest of the cap, is below the cost; and the
-        errors of *work*.  If *work* raises a ServiceError and the balance is 0, CheckoutRefused is
-        raised instead.
+        errors of *work*.  If *work* raises a ServiceError, the balance is 0 and the answer was not
+        bought earlier, CheckoutRefused is raised instead.
         """
         account = self.payer.account
         try:
             delivered = await work()
         except ServiceError as failure:
             # Read only now, so that a request that succeeds needs no lookup of the balance.
-            if account is None or await self.checkout.ledger.balance(account) == 0:
+            balance = 0 if account is None else await self.checkout.ledger.balance(account)
+            if balance == 0 and not await self._is_bought():
                 raise await self._refuse(NoCredits(), failure) from failure
             raise
         if delivered.credit_count == 0:
@@ -232,7 +233,7 @@ class CreditCharge(msgspec.Struct, frozen=True, gc=False):
             capped = await self.checkout.expect_debits().expect_cap(key, credit_count)
         if balance >= credit_count and capped is None:
             return
-        if account is not None and await self._is_bought():
+        if await self._is_bought():
             return
         if balance >= credit_count and capped is not None:
             raise await self._refuse(KeyCapped(month_end(capped.month)))
@@ -263,7 +264,9 @@ class CreditCharge(msgspec.Struct, frozen=True, gc=False):
 
     async def _is_bought(self) -> bool:
         """Return whether the answer that `once` names was paid for, so that it costs nothing."""
-        return self.once is not None and await self.checkout.expect_debits().is_bought(self.once)
+        if self.payer.account is None or self.once is None:
+            return False
+        return await self.checkout.expect_debits().is_bought(self.once)
 
     async def _refuse(
         self, cause: NoCredits | KeyCapped, failure: ServiceError | None = None
