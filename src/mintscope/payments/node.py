@@ -26,7 +26,8 @@ from mintscope.solana.blocks import Endpoint
 from mintscope.solana.finality_meter import CONFIRMED, FINALIZED, INVALID_PARAMS, as_final
 from mintscope.solana.pace import Pace, pace_of_samples
 
-ATOMS_MAX: Final = 2**63 - 1  # the limit of the store; no valuable token has more atoms
+ATOMS_MAX: Final = 2**63 - 1  # the limit of the store, for one payment
+BALANCE_MAX: Final = 2**64 - 1  # the limit of the token program, for a balance before or after it
 
 T = TypeVar("T")
 
@@ -212,11 +213,11 @@ def received(found: ConfirmedTransaction, *, asset: Mint, treasury: str) -> int:
 
 def _atoms(entry: AccountTokenBalance) -> int:
     text = entry.ui_token_amount.amount
-    if not (text.isascii() and text.isdecimal() and len(text) <= len(str(ATOMS_MAX))):
+    if not (text.isascii() and text.isdecimal() and len(text) <= len(str(BALANCE_MAX))):
         raise ValueError(f"expected an amount of atoms; was {text[:40]!r}")
     atoms = int(text)
-    if atoms > ATOMS_MAX:
-        raise ValueError(f"expected {ATOMS_MAX} atoms at most; was {text}")
+    if atoms > BALANCE_MAX:
+        raise ValueError(f"expected {BALANCE_MAX} atoms at most; was {text}")
     return atoms
 
 

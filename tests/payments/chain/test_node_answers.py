@@ -128,6 +128,11 @@ LOOKS: Final[list[tuple[Any, Any, Sighting]]] = [
     (status("confirmed"), transaction(pre=[]), Landed(paid=3_200, final=False)),
     (
         status("confirmed"),
+        transaction(pre=[balance(2, 2**63)], post=[balance(2, 2**63 + 700)]),
+        Landed(paid=700, final=False),
+    ),
+    (
+        status("confirmed"),
         transaction(post=[balance(2, 700), balance(3, 9_000)]),
         Landed(paid=0, final=False),
     ),
@@ -446,7 +451,7 @@ async def test_only_payments_with_the_fee_payer_of_the_service_are_sponsored() -
         "ours": transaction(),
         "a gift": transaction(fee_payer="someone"),
         "the opening of the treasury": transaction(pre=[], post=[balance(2, 0)]),
-        "unclear": transaction(post=[balance(2, 2**63)]),
+        "unclear": transaction(post=[balance(2, 2**64)]),
         "gone": None,
         "odd": {},
     }
@@ -467,7 +472,8 @@ async def test_only_payments_with_the_fee_payer_of_the_service_are_sponsored() -
 ODD: Final[list[Any]] = [
     transaction(post=[balance(2, 700) | {"uiTokenAmount": {"amount": "many"}}]),
     transaction(post=[balance(2, 700) | {"uiTokenAmount": {"amount": "1_000"}}]),
-    transaction(post=[balance(2, 2**63)]),
+    transaction(pre=[], post=[balance(2, 2**63)]),
+    transaction(pre=[balance(2, 2**64)], post=[balance(2, 2**64)]),
     transaction(post=[balance(2, 10**40)]),
     {"slot": 1},
     {"code": -32015, "message": "Transaction version (1) is not supported"},
