@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from payment_engines import ENGINES, Engine, every_engine, resolve
+from payment_engines import ENGINES, Engine, SqlEngine, every_engine, resolve
 
 from mintscope.app.stores.sqlite import payment_store
 from mintscope.kit.primitives import CreditAccount, Mint, Signature, UnixMs, Wallet
@@ -37,6 +37,7 @@ from mintscope.payments.ports import (
     Unavailable,
 )
 from mintscope.payments.protocol.envelope import MessageHash, RefusalReason, Refused
+from mintscope.payments.store.payments import BEGIN, REPORTS_A_PART, columns_of
 from mintscope.solana.blocks import USDC
 from support.scenes.payments.pending_payments import (
     AGAIN_MS,
@@ -672,3 +673,30 @@ def comparable(answer: Any) -> Any:
     if isinstance(answer, list):
         return sorted(answer, key=lambda payment: payment.signature)
     return answer
+
+
+BODIES: Final = "SELECT count(*) FROM payment WHERE body IS NOT NULL"
+
+
+@pytest.mark.parametrize("name", ["sqlite", "postgresql"])
+async def test_bodies_of_reports_are_deleted_in_parts_between_other_writes(
+    tmp_path: Path, name: str
+) -> None:
+    reports = [
+        new_payment(f"report {n}", purchase=PaidReport(body=b"x")).payment
+        for n in range(2 * REPORTS_A_PART + 1)
+    ]
+    async with ENGINES[name](tmp_path) as engine:
+        assert isinstance(engine, SqlEngine)
+        with engine.db.transaction():
+            rows = [(*columns_of(each), 0, None, None) for each in reports]
+            engine.db.executemany(BEGIN, rows)
+            engine.db.execute("UPDATE payment SET state = 'issued', paid = amount, final = 1")
+        open_one = new_payment("open", purchase=PaidReport(body=b"x"))
+        forgetting = asyncio.ensure_future(engine.store.forget_reports(NOW))
+        await engine.store.begin(open_one)
+        left_meanwhile = int(engine.db.execute(BODIES).get)
+        await forgetting
+
+        assert left_meanwhile > 1
+        assert engine.db.execute(BODIES).get == 1  # of the payment that is not final

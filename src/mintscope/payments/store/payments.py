@@ -153,9 +153,13 @@ RETURNING {COLUMNS}
 
 POSTPONE: Final = "UPDATE payment SET lease_until = ?2 WHERE message_hash = ?1"
 
-# A report is sent again for a day; then its body is deleted.
+# A report is sent again for a day; then its body is deleted.  Bodies are deleted in parts, because
+# payments and debits wait meanwhile.
+REPORTS_A_PART: Final = 500
 FORGET: Final = """
-UPDATE payment SET body = NULL WHERE begun_at <= ? AND body IS NOT NULL AND final = 1
+UPDATE payment SET body = NULL
+ WHERE id IN (SELECT id FROM payment WHERE begun_at <= ? AND body IS NOT NULL AND final = 1
+               ORDER BY begun_at LIMIT ?)
 """
 
 
@@ -409,13 +413,19 @@ class SqlPaymentStore:
 
     async def forget_reports(self, before: UnixMs) -> None:
         """Delete the bodies of reports whose payment is final and began at *before* or earlier."""
-        await self._write(lambda: self._writing.execute(FORGET, (before,)))
+        while await self._write(lambda: self._forget_part(before)):
+            pass
 
     async def close(self) -> None:
         """Finish the queued jobs, then close the database."""
         await self._group.close()
         self._writing.close()
         self._reading.close()
+
+    def _forget_part(self, before: UnixMs) -> bool:
+        """Delete some bodies of reports; return whether more may remain."""
+        self._writing.execute(FORGET, (before, REPORTS_A_PART))
+        return self._writing.changes() == REPORTS_A_PART
 
     async def _look(self, work: Callable[[PaymentTable], T]) -> T:
         def looked(database: Database) -> T:
