@@ -504,6 +504,26 @@ async def test_the_name_of_an_answer_is_deleted_after_its_retention(scene: Scene
     assert counts == [1, 0]
 
 
+async def test_names_are_deleted_by_a_process_that_never_rests(tmp_path: Path) -> None:
+    """Only for SQLite: on PostgreSQL a process deletes them every ten seconds, busy or not."""
+    clock = ManualClock(NOW)
+    place = PLACES["sqlite"](tmp_path)
+    scene = Scene("sqlite", tmp_path, clock, LEDGERS["sqlite"](place, clock))
+    busy = scene.busy()
+    account = await busy.issue(FIRST, 1_000, "")
+    counts = []
+    for n in range(50):
+        clock.advance(KEPT_MS // 5)
+        await asyncio.gather(
+            *(busy.debit(Debit(account, 1, once=f"{n} {each}")) for each in range(3))
+        )
+        counts.append(scene.name_count())
+    await busy.close()
+    await scene.ledger.close()
+
+    assert max(counts) == 3 * 6
+
+
 async def test_the_name_of_an_unpaid_answer_is_not_kept(scene: Scene) -> None:
     account = await scene.ledger.issue(FIRST, 2, "")
     key = await scene.key(1, 1)

@@ -47,6 +47,9 @@ def given_up(db: RunsMany, reversal: Reversal, name: str) -> Reversal | None:
     return Reversal(*rows[0]) if rows else None
 
 
-def forget_kept(db: RunsMany, at: UnixMs) -> bool:
-    """Delete some names of answers that are over KEPT_MS old; return whether more may exist."""
-    return delete_part(db, OLD_KEPT, FORGET_KEPT, at - KEPT_MS, FORGOTTEN_AT_ONCE)
+def forget_kept(db: RunsMany, at: UnixMs, count_max: int = FORGOTTEN_AT_ONCE) -> bool:
+    """Delete up to *count_max* names of answers that are over KEPT_MS old.
+
+    Return whether more may exist.
+    """
+    return delete_part(db, OLD_KEPT, FORGET_KEPT, at - KEPT_MS, count_max)

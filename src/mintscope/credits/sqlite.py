@@ -238,6 +238,8 @@ class CreditBook(statements.CreditTables[apsw.Connection]):
             if debits and debits[0].once is not None:
                 month = month_of(at)
                 outcomes = [self._debit_once(each, at, month) for each in debits]
+                # Not only in `rest`: a busy process may never rest.  More names than are stored.
+                kept_answers.forget_kept(self._db, at, 2 * len(debits))
             else:
                 outcomes = self._debit_each(debits, at)
         self._debit_count += len(debits)
