@@ -79,8 +79,10 @@ class WalletSignIn(PayingAuth):
     """Authentication that spends the credits of a wallet: it signs the challenge of a 402.
 
     A signature spends credits once.  A call that is repeated after a lost answer or a server error
-    has the same signature and `Idempotency-Key`, so it is not charged twice.  The wallet signs only
-    a challenge of the called service for the called path; any other challenge raises WillNotPay.
+    has the same signature and `Idempotency-Key`, so it is not charged twice, unless the process
+    that has the answer in memory was restarted, or another replica gets the repeated call.  The
+    wallet signs only a challenge of the called service for the called path; any other challenge
+    raises WillNotPay.
 
     otherwise    pays for purchases, and for calls that cost more credits than are left; None:
                  nothing pays
