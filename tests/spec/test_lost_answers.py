@@ -272,6 +272,7 @@ class Doomed:
     def __init__(self, work: Awaitable[Any], fatal: int) -> None:
         self._work = work
         self._fatal = fatal
+        self.is_cancelled = False
 
     def __await__(self) -> Generator[Any, Any, Any]:
         steps = self._work.__await__()
@@ -285,6 +286,7 @@ class Doomed:
                 task = asyncio.current_task()
                 assert task is not None
                 task.cancel()
+                self.is_cancelled = True
             try:
                 yield waits_for
                 step = lambda: next(steps)  # noqa: E731
@@ -315,12 +317,13 @@ async def dies(shop: SellingApi, method: str, path: str, headers: Any, at: int) 
         "headers": [(name.lower().encode(), value.encode()) for name, value in headers.items()],
     }
 
-    async def live() -> None:
-        await Doomed(shop.service.app(scope, receive, send), at)
+    doomed = Doomed(shop.service.app(scope, receive, send), at)
 
-    task = asyncio.create_task(live())
-    await asyncio.wait([task])
-    return task.cancelled()
+    async def live() -> None:
+        await doomed
+
+    await asyncio.wait([asyncio.create_task(live())])
+    return doomed.is_cancelled
 
 
 @pytest.mark.parametrize(("method", "path"), [("POST", PURCHASE), ("GET", REPORT)])

@@ -128,9 +128,11 @@ async def _serve(  # noqa: PLR0913, PLR0917 - one argument for each part
     follower, streams, covered, refused = followed
     is_restart = siblings.is_restart
     pace = follower.pace
-    draining = Draining(config.drain_s, at_begin=streams.close_doors, at_end=streams.stop)
     limits = await enter(open_limits(config, clock))
     sales = await enter(_selling(config, money, reader, limits, clock, pace, is_restart=is_restart))
+    draining = Draining(config.drain_s, at_begin=streams.close_doors, at_end=streams.stop)
+    if sales is not None:
+        draining.at_last = sales.chain.stop
     checks = [*siblings.checks, *_checks(config.api, ledger, follower, reader, sales, draining)]
     checks.append(Check("coverage", covered.expect_read, is_vital=False))
     origins = origins_of(config.api.origin, host, port)

@@ -472,8 +472,11 @@ class Settlement(Protocol):
 class PaymentChain(Protocol):
     """Requests to the chain that are not about a single payment.
 
-    Every method raises ChainUnavailable, and ends within its own time limit.
+    Every method except `stop` raises ChainUnavailable, and ends within its own time limit.
     """
+
+    def stop(self) -> None:
+        """Let `broadcast`, `wait` and `look` of Settlement raise ChainUnavailable from now on."""
 
     async def refresh_offer(self) -> None:
         """Request a newer blockhash to offer with 402s."""

@@ -6,8 +6,8 @@ measured: the treasury's balance after that transaction, less the balance before
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, Self, TypeAlias, TypeVar
 
 import httpx
@@ -58,6 +58,7 @@ MARK_SLOTS: Final = 100  # slots over which a node's pace is measured; fewer are
 MARK_SLOTS_MIN: Final = 10
 MARKS_MAX: Final = 16
 SLOT_S_UNKNOWN: Final = 0.1  # the duration of a slot, in seconds, that counts until it is measured
+STOPS: Final = "this process is about to stop"
 TRIES: Final = 8  # the most repeated simulations, one per slot, while the blockhash is unknown
 # The beginning of the chain's error if the third instruction, the transfer, fails.
 TRANSFER_FAILED: Final = '{"InstructionError":[2,'
@@ -113,6 +114,8 @@ class RpcSettlement:
         self._seen_at_s = 0.0
         self._waiting: dict[Signature, list[asyncio.Future[Sighting]]] = {}
         self._reading: set[Signature] = set()
+        self._awaited: set[asyncio.Timeout] = set()
+        self._is_stopping = False
         self._fresh_until_s = 0.0
         self._tip: asyncio.Task[node.EpochInfo] | None = None
         self._tip_at_s = 0.0
@@ -280,9 +283,32 @@ class RpcSettlement:
         """Return whether the highest tip was seen less than the lifetime of a blockhash ago."""
         return self._clock.monotonic_s() - self._seen_at_s <= BLOCKHASH_BLOCKS * self.slot_s()
 
+    def stop(self) -> None:
+        """Let `broadcast`, `wait` and `look` raise ChainUnavailable at once, now and later."""
+        self._is_stopping = True
+        for awaited in self._awaited:
+            awaited.reschedule(0)
+        self._awaited.clear()
+
+    @asynccontextmanager
+    async def _until_stop(self) -> AsyncIterator[None]:
+        """Run the block until `stop`.  Raises ChainUnavailable if `stop` was called."""
+        if self._is_stopping:
+            raise ports.ChainUnavailable(STOPS)
+        awaited = asyncio.timeout(None)
+        try:
+            async with awaited:
+                self._awaited.add(awaited)
+                yield
+        except TimeoutError as cause:
+            raise ports.ChainUnavailable(STOPS) from cause
+        finally:
+            self._awaited.discard(awaited)
+
     async def broadcast(self, signed: Signed) -> None:
         """Send the transaction through the node to the validators that produce the next blocks."""
-        await self._node.send(signed.wire)
+        async with self._until_stop():
+            await self._node.send(signed.wire)
 
     async def wait(self, signature: Signature, *, patience_s: float) -> Sighting:
         """Wait until the transaction is confirmed, and return its outcome.
@@ -297,7 +323,7 @@ class RpcSettlement:
         if self._poller is None or self._poller.done():
             self._poller = asyncio.create_task(self._poll())
         try:
-            async with asyncio.timeout(patience_s):
+            async with asyncio.timeout(patience_s), self._until_stop():
                 return await waiter
         except TimeoutError:
             return Unseen()
@@ -322,16 +348,17 @@ class RpcSettlement:
             raise ValueError(
                 f"expected {node.STATUSES_MAX} signatures at most; was {len(signatures)}"
             )
-        tip = await self._node.tip("finalized")
-        found = await self._node.statuses(signatures, search=True)
-        height = tip.block_height if found.context.slot >= tip.absolute_slot else 0
-        seen = await asyncio.gather(
-            *(
-                self._examine(signature, status, height)
-                for signature, status in zip(signatures, found.value, strict=True)
-            ),
-            return_exceptions=True,
-        )
+        async with self._until_stop():
+            tip = await self._node.tip("finalized")
+            found = await self._node.statuses(signatures, search=True)
+            height = tip.block_height if found.context.slot >= tip.absolute_slot else 0
+            seen = await asyncio.gather(
+                *(
+                    self._examine(signature, status, height)
+                    for signature, status in zip(signatures, found.value, strict=True)
+                ),
+                return_exceptions=True,
+            )
         return answered(seen, or_else=Unseen())
 
     async def expect_usable(self, asset: Mint | None = None) -> None:

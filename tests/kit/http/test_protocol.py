@@ -13,7 +13,7 @@ import pytest_asyncio
 from starlette.types import Receive, Scope, Send
 
 from mintscope.app.config.config import ApiConfig
-from mintscope.kit.http.application import Draining
+from mintscope.kit.http.application import LAST_S, Draining
 from mintscope.kit.http.response import Bounds
 from support.fakes.reports import TRACKED
 from support.processes.served import PATIENCE_S, Client, Served, served
@@ -373,6 +373,26 @@ async def test_a_second_signal_ends_the_draining_but_open_responses_complete() -
 
         assert (await client.answer())[2] == b"paid"
         assert not server.ended.is_set()
+
+
+async def test_open_requests_are_notified_before_they_are_cancelled() -> None:
+    has_begun, is_last = asyncio.Event(), asyncio.Event()
+
+    async def application(_scope: Scope, _receive: Receive, send: Send) -> None:
+        has_begun.set()
+        await is_last.wait()
+        length = (b"content-length", b"4")
+        await send({"type": "http.response.start", "status": 200, "headers": [length]})
+        await send({"type": "http.response.body", "body": b"late"})
+
+    async with AsyncExitStack() as stack:
+        draining = Draining(at_last=is_last.set)
+        async with served(application, BOUNDS, draining=draining, grace_s=LAST_S) as server:
+            client = await stack.enter_async_context(server.connection())
+            await client.send(HEALTHZ)
+            async with asyncio.timeout(PATIENCE_S):
+                await has_begun.wait()
+        assert (await client.answer())[2] == b"late"
 
 
 async def test_head_has_no_body(server: Served) -> None:

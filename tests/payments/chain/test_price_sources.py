@@ -92,6 +92,9 @@ class FakeChain:
         self.late_s: int | None = 1
         self.genesis: str | None = "this chain"
 
+    def stop(self) -> None:
+        raise AssertionError("expected no stop")
+
     async def expect_usable(self, _asset: Mint | None = None) -> None:
         answer = self._looks.pop(0)
         if answer is not None:

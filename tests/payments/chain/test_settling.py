@@ -535,6 +535,23 @@ async def test_a_payment_is_issued_to_its_owner_after_its_handler_was_cancelled(
     assert world.fees() == 10_001
 
 
+async def test_a_process_that_is_about_to_stop_waits_for_no_payment(world: World) -> None:
+    facilitator = world.facilitator(patience_s=60.0)
+    world.moving.clear()
+    payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
+    buying = asyncio.create_task(buy(facilitator, payment, key=None))
+    await world.until_called("getSignatureStatuses")
+    world.chains[-1].stop()
+    pending = await buying
+    assert isinstance(pending, Unresolved)
+    assert pending.key is not None
+    assert isinstance(await buy(facilitator, payment, key=pending.key), Unresolved)
+
+    world.moving.add("getSignatureStatuses")
+    assert isinstance(await buy(world.facilitator(), payment, key=pending.key), Settled)
+    assert world.fees() == 10_001
+
+
 async def test_a_payment_is_not_sent_while_sales_are_closed(world: World) -> None:
     facilitator = world.facilitator()
     world.sql("INSERT INTO sales_stop VALUES (1, 0, 'a test')")

@@ -10,7 +10,7 @@ from starlette.types import ASGIApp
 
 from mintscope.app.site import write_open_refusal
 from mintscope.kit.clock import Clock, SystemClock
-from mintscope.kit.http.application import Draining, make_server
+from mintscope.kit.http.application import GRACE_S, Draining, make_server
 from mintscope.kit.http.listening import listen
 from mintscope.kit.http.request import ClientAddresses
 from mintscope.kit.http.response import Bounds
@@ -73,8 +73,12 @@ async def served(  # noqa: PLR0913 - one argument for each thing that can differ
     proxies: tuple[str, ...] = (),
     send_buffer_bytes: int | None = None,
     draining: Draining | None = None,
+    grace_s: int = GRACE_S,
 ) -> AsyncIterator[Served]:
-    """Serve *app* in this event loop."""
+    """Serve *app* in this event loop.
+
+    grace_s   seconds that open responses have to end when the server stops
+    """
     listener = listen("127.0.0.1", 0)
     if send_buffer_bytes is not None:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer_bytes)
@@ -87,6 +91,7 @@ async def served(  # noqa: PLR0913 - one argument for each thing that can differ
         fast_path=getattr(app, "fast_path", None),
         websocket_paths=getattr(app, "websocket_paths", ()),
         draining=draining,
+        grace_s=grace_s,
     )
     ended = asyncio.Event()
     running = asyncio.ensure_future(server.serve(sockets=[listener]))

@@ -204,6 +204,10 @@ class HttpApplication:
             return finish(request, response)
         except ClientDisconnected:
             raise
+        except asyncio.CancelledError:
+            # uvicorn cancels the requests that are still open after the grace period.
+            request.take_back()
+            return await self.write_error(request, ServiceUnavailable(STOPPED))
         except Exception as error:
             request.take_back()
             failure = await self.write_error(request, error)
@@ -332,6 +336,8 @@ async def _disconnect(receive: Receive) -> None:
 
 
 STOPS: Final = "this process is about to stop"
+STOPPED: Final = "The service stopped before it could answer: send the same request again."
+LAST_S: Final = 2  # seconds in which open requests can still be answered in full
 
 
 @dataclass(eq=False, repr=False)
@@ -342,6 +348,7 @@ class Draining:
     _: KW_ONLY
     at_begin: Callable[[], None] = lambda: None  # called when draining begins, if *lasts_s* > 0
     at_end: Callable[[], None] = lambda: None  # called when listening ends
+    at_last: Callable[[], None] = lambda: None  # called LAST_S before open requests are cancelled
     has_begun: bool = field(default=False, init=False)
 
     async def expect_not_begun(self) -> None:
@@ -398,6 +405,9 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop listening, and wait for open responses, if there are any."""
         self.draining.at_end()
+        grace_s = self.config.timeout_graceful_shutdown
+        assert grace_s is not None
+        asyncio.get_running_loop().call_later(grace_s - LAST_S, self.draining.at_last)
         # uvicorn pauses for 0.1 s even if no connection is open.
         if self.server_state.connections or self.server_state.tasks:
             await super().shutdown(sockets)
@@ -435,11 +445,12 @@ def make_server(  # noqa: PLR0913 - one argument for each part
     fast_path: FastPath | None = None,
     websocket_paths: Collection[bytes] = (),
     draining: Draining | None = None,
+    grace_s: int = GRACE_S,
 ) -> Server:
     """Return a server for *app*; `await server.serve(sockets=[listen(...)])` runs it.
 
     The server ends on SIGINT, SIGTERM or `stop()`, after it has sent open responses, for which it
-    waits at most GRACE_S.  The arguments except *app* and *draining* are those of `Connections`.
+    waits at most *grace_s*.  The arguments up to *websocket_paths* are those of `Connections`.
 
     draining   the time and the actions between the signal and the stop; None: the server stops at
                once
@@ -463,7 +474,7 @@ def make_server(  # noqa: PLR0913 - one argument for each part
             access_log=False,
             log_config=None,
             log_level="error",
-            timeout_graceful_shutdown=GRACE_S,
+            timeout_graceful_shutdown=grace_s,
         ),
         draining,
     )

@@ -6,6 +6,7 @@ Each method that writes holds the write lock from its first statement, so any nu
 may call it.
 """
 
+from asyncio import CancelledError
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -312,8 +313,14 @@ class SqlPaymentStore:
 
         Nothing is stored if the payment is known, a limit is reached, sales are closed, or the
         account to top up was rotated or removed; the result says which.
+
+        Raises    ServiceUnavailable, also if it is cancelled; the payment may then be stored
         """
-        return await self._write(lambda: self._table.begin(pending))
+        try:
+            return await self._write(lambda: self._table.begin(pending))
+        except CancelledError as cause:
+            # A server that stops cancels its requests, but the client needs the key of the payment.
+            raise ServiceUnavailable(UNAVAILABLE) from cause
 
     async def resolve(
         self,

@@ -1,0 +1,115 @@
+"""A server that stops while requests are open answers them, also if they wait for the chain."""
+
+import json
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+
+import pytest
+
+from mintscope.kit.http.application import LAST_S, Draining
+from mintscope.kit.http.response import Bounds
+from support.fakes.reports import TRACKED
+from support.processes.served import PATIENCE_S, Client, Served, served
+from support.scenes.engine import writing
+from support.scenes.payments.payment_world import World
+from support.scenes.payments.selling_api import KEY, PURCHASE, SellingApi, opened
+
+REPORT = f"/v1/token/{TRACKED}"
+
+
+async def ask(client: Client, method: str, path: str, *headers: str) -> None:
+    lines = [f"{method} {path} HTTP/1.1", "Host: shop", "Content-Length: 0", *headers, "", ""]
+    await client.send("\r\n".join(lines).encode())
+
+
+def stopping(shop: SellingApi) -> AbstractAsyncContextManager[Served]:
+    """Serve *shop*, and end the waits for the chain at once when the block ends."""
+    draining = Draining(at_last=shop.world.chains[-1].stop)
+    return served(shop.service.app, Bounds(), draining=draining, grace_s=LAST_S)
+
+
+@pytest.mark.parametrize(("method", "path"), [("POST", PURCHASE), ("GET", REPORT)])
+@pytest.mark.parametrize("after", ["sendTransaction", "getSignatureStatuses"])
+async def test_a_payment_that_is_pending_when_the_server_stops_is_503_with_its_key(
+    world: World, method: str, path: str, after: str
+) -> None:
+    world.moving.clear()
+    if after == "sendTransaction":
+        world.go_wrong(latency_ms={"sendTransaction": 4_000})
+    async with opened(world, patience_s=PATIENCE_S) as stopped, AsyncExitStack() as stack:
+        payment = await stopped.paid(method, path)
+        async with stopping(stopped) as server:
+            client = await stack.enter_async_context(server.connection())
+            await ask(client, method, path, f"PAYMENT-SIGNATURE: {payment}")
+            await world.until_called(after)
+        status, headers, body = await client.answer()
+
+    answer = json.loads(body)
+    assert (status, answer["error"]["code"]) == (503, "PAYMENT_PENDING")
+    assert answer["meta"]["requestId"] == headers["x-request-id"]
+    assert headers["retry-after"] == "2"
+    world.go_wrong()
+    world.moving.add("getSignatureStatuses")
+    async with opened(world) as restarted:
+        redeemed = await restarted.send(method, path, payment, key=headers["idempotency-key"])
+    assert redeemed.is_success, redeemed.text
+    assert world.fees() == 10_001
+
+
+async def test_a_key_of_the_client_redeems_a_payment_of_a_stopped_server(world: World) -> None:
+    world.moving.clear()
+    sent = f"Idempotency-Key: {KEY}"
+    async with opened(world, patience_s=PATIENCE_S) as stopped, AsyncExitStack() as stack:
+        payment = await stopped.paid("POST", PURCHASE)
+        async with stopping(stopped) as server:
+            client = await stack.enter_async_context(server.connection())
+            await ask(client, "POST", PURCHASE, f"PAYMENT-SIGNATURE: {payment}", sent)
+            await world.until_called("getSignatureStatuses")
+        status, headers, body = await client.answer()
+
+    assert (status, json.loads(body)["error"]["code"]) == (503, "PAYMENT_PENDING")
+    assert "idempotency-key" not in headers
+    world.moving.add("getSignatureStatuses")
+    async with opened(world) as restarted:
+        redeemed = await restarted.send("POST", PURCHASE, payment, key=KEY)
+    assert redeemed.status_code == 201
+
+
+async def test_a_payment_that_may_be_stored_when_the_server_stops_is_503_with_its_key(
+    world: World,
+) -> None:
+    async with opened(world) as stopped, AsyncExitStack() as stack:
+        payment = await stopped.paid("POST", PURCHASE)
+        with writing(world.path):
+            async with served(stopped.service.app, Bounds(), grace_s=0) as server:
+                client = await stack.enter_async_context(server.connection())
+                await ask(client, "POST", PURCHASE, f"PAYMENT-SIGNATURE: {payment}")
+                await world.until_called("simulateTransaction")
+            status, headers, body = await client.answer()
+
+    assert (status, json.loads(body)["error"]["code"]) == (503, "PAYMENT_PENDING")
+    async with opened(world) as restarted:
+        key = headers["idempotency-key"]
+        redeemed = await restarted.send("POST", PURCHASE, payment, key=key)
+    assert redeemed.status_code == 201
+
+
+async def test_a_payment_that_was_not_sent_when_the_server_stops_can_be_sent_again(
+    world: World,
+) -> None:
+    world.go_wrong(latency_ms={"simulateTransaction": 4_000})
+    async with opened(world) as stopped, AsyncExitStack() as stack:
+        payment = await stopped.paid("POST", PURCHASE)
+        async with served(stopped.service.app, Bounds(), grace_s=0) as server:
+            client = await stack.enter_async_context(server.connection())
+            await ask(client, "POST", PURCHASE, f"PAYMENT-SIGNATURE: {payment}")
+            await world.until_called("simulateTransaction")
+        status, headers, body = await client.answer()
+
+    answer = json.loads(body)
+    assert (status, answer["error"]["code"]) == (503, "SERVICE_UNAVAILABLE")
+    assert answer["meta"]["requestId"] == headers["x-request-id"]
+    assert headers["retry-after"] == "2"
+    assert "sendTransaction" not in world.calls
+    world.go_wrong()
+    async with opened(world) as restarted:
+        assert (await restarted.send("POST", PURCHASE, payment)).status_code == 201
