@@ -112,6 +112,41 @@ async def test_an_unread_answer_of_any_length_is_cut_off_without_an_error_in_the
     assert [record.message for record in caplog.records if record.levelname == "ERROR"] == []
 
 
+async def test_a_client_that_reads_steadily_gets_a_long_answer_whole() -> None:
+    loop, size = asyncio.get_running_loop(), 500_000
+    bounds = Bounds(unread_s_max=0.4)
+    async with served(Answers(size), bounds, send_buffer_bytes=TINY) as server:
+        with socket.socket() as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, TINY)
+            client.settimeout(0)
+            await loop.sock_connect(client, ("127.0.0.1", server.port))
+            await loop.sock_sendall(client, request())
+            began_s = loop.time()
+            body = b""
+            while len(body) < size and (part := await loop.sock_recv(client, 8_192)):
+                body += part
+                await asyncio.sleep(0.02)
+            assert loop.time() - began_s > 3 * bounds.unread_s_max
+
+    assert body.endswith(b"x" * size)
+
+
+async def test_a_client_that_reads_too_slowly_is_cut_off() -> None:
+    loop, size = asyncio.get_running_loop(), 300_000
+    bounds = Bounds(unread_s_max=0.4)
+    async with served(Answers(size), bounds, send_buffer_bytes=TINY) as server:
+        with socket.socket() as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, TINY)
+            client.settimeout(0)
+            await loop.sock_connect(client, ("127.0.0.1", server.port))
+            await loop.sock_sendall(client, request())
+            for _ in range(80):
+                assert await loop.sock_recv(client, 8)
+                await asyncio.sleep(0.02)
+
+            assert await received(client) < size - 80 * 8
+
+
 async def received(client: socket.socket) -> int:
     """Return the number of bytes that *client* receives until the server closes, or for 2 s."""
     count = 0

@@ -121,7 +121,7 @@ class ApiConfig(Section):
     request_timeout_s: values.Seconds = 14.0
     """How long a client may take to send its request."""
     answer_timeout_s: values.Seconds = 14.0
-    """How long a client may take to read its response."""
+    """How long a client may leave its response unread, or read less than 4 KiB of it a second."""
     keep_alive_s: values.Seconds = 10.0
     """An idle connection is closed after this, within a second."""
     express: bool = True

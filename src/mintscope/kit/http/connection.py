@@ -6,8 +6,8 @@
     a whole request            14 s from its first byte (the first request: from the opening of the
                                connection), else 408; a silent connection is closed without a
                                response
-    an unread response         the connection is closed if written data stays unread for 14 s, even
-                               if it is short
+    an unread response         the connection is closed if the client reads less than 4 KiB a second
+                               of written data for 14 s, even if the data are short
     waiting requests           16; if one more arrives, the connection is closed after their
                                responses
     connections                a maximum in all, per client and per site: at the maximum, the oldest
@@ -43,6 +43,7 @@ from mintscope.kit.http.connections import Connections
 from mintscope.kit.http.response import NO_HEAD, Head, body_too_large, fault_of, head_too_large
 from mintscope.kit.http.websocket import UpgradingProtocol
 
+READ_BYTES_MIN: Final = 4 * 1024  # bytes of a response that a client must read in a second
 LINGER_S: Final = 1.0  # time for the client of a refused connection to read the response
 
 
@@ -59,6 +60,7 @@ class HttpProtocol(UpgradingProtocol):
         super().__init__(config, server_state, app_state, _loop)
         self._deadline: asyncio.TimerHandle | None = None
         self._unread: asyncio.TimerHandle | None = None
+        self._unread_bytes = 0  # length of the unread data when `_unread` was armed
         self._fault: ServiceError | None = None  # the fault for which the parser stopped
         self._in_head = False
         self._head = NO_HEAD
@@ -209,8 +211,7 @@ class HttpProtocol(UpgradingProtocol):
     @override
     def pause_writing(self) -> None:
         super().pause_writing()
-        # `close` would wait until the client reads the data.
-        self._unread = self.loop.call_later(self._bounds.unread_s_max, self.transport.abort)
+        self._expect_reading()
 
     @override
     def resume_writing(self) -> None:
@@ -218,6 +219,18 @@ class HttpProtocol(UpgradingProtocol):
         if self._unread is not None:
             self._unread.cancel()
             self._unread = None
+
+    def _expect_reading(self) -> None:
+        self._unread_bytes = self.transport.get_write_buffer_size()
+        self._unread = self.loop.call_later(self._bounds.unread_s_max, self._judge_reading)
+
+    def _judge_reading(self) -> None:
+        """Close the connection if its client has read too little since the last call."""
+        read_bytes = self._unread_bytes - self.transport.get_write_buffer_size()
+        if read_bytes >= READ_BYTES_MIN * self._bounds.unread_s_max:
+            self._expect_reading()
+        else:
+            self.transport.abort()  # `close` would wait until the client reads the data
 
     def _stop(self, fault: ServiceError) -> NoReturn:
         """Stop the parser; `_refuse_unreadable` then refuses the request with *fault*."""
