@@ -435,12 +435,17 @@ async def test_no_token_is_loaded_without_credits_for_the_first_minute(
     assert await service.left(token) == 1
 
 
-async def test_the_address_of_a_stream_may_have_50_mints(streaming: Streaming) -> None:
+@pytest.mark.parametrize("is_repeated", [False, True])
+async def test_the_address_of_a_stream_may_have_50_mints(
+    streaming: Streaming, *, is_repeated: bool
+) -> None:
     token = await streaming.service.issue(50)
     mints = ["9" * 40 + f"{number:04}".replace("0", "a") for number in range(1, 51)]
 
     response = await streaming.client.get(
-        PATH, params={"mints": ",".join(mints)}, headers=bearer(token)
+        PATH,
+        params={"mints": mints if is_repeated else ",".join(mints), "timeframes": "m30"},
+        headers=bearer(token),
     )
 
     assert (response.status_code, response.json()["error"]["code"]) == (404, "TOKEN_NOT_FOUND")

@@ -15,7 +15,7 @@ import msgspec
 from mintscope.kit.errors import BadRequest
 from mintscope.kit.http.request import Request, described
 
-FIELDS_MAX: Final = 32
+FIELDS_MAX: Final = 128  # more than the fields of a token, which a screen may name one by one
 BOOLEANS: Final = ["true", "false"]
 UNITS: Final = ("", "s", "m", "h", "d")  # "" is the unit of the charting feed, minutes
 TIMEFRAME: Final = re.compile(r"([smhd]?)([0-9]+)")

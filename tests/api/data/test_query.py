@@ -74,7 +74,7 @@ def test_a_list_is_read_from_one_field_or_from_several() -> None:
             "names=a,b&names=c,d",
             "names: expected an array of at most 3 items; there was an array of 4 items",
         ),
-        ("&".join(f"a{n}=1" for n in range(40)), "expected a query of at most 32 fields, in UTF-8"),
+        ("&".join(["a=1"] * 129), "expected a query of at most 128 fields, in UTF-8"),
     ],
 )
 def test_invalid_queries_are_reported(query: str, answered: str) -> None:

@@ -33,9 +33,9 @@ def in_pieces(count: int) -> bytes:
     [
         (request(headers=100), 404),
         (request(headers=101), 431),
-        (request(address=b"/" + b"x" * 2_559), 404),
-        (request(address=b"/" + b"x" * 2_560), 431),
-        (request(address=b"/x?" + b"%41" * 900), 431),
+        (request(address=b"/" + b"x" * 3_071), 404),
+        (request(address=b"/" + b"x" * 3_072), 431),
+        (request(address=b"/x?" + b"%41" * 1_100), 431),
         (in_pieces(1_024), 404),
         (in_pieces(1_025), 400),
     ],

@@ -14,7 +14,7 @@ class Bounds:
     """The limits of HTTP requests, WebSocket messages and connections."""
 
     head_bytes_max: int = 16 * 1024  # bytes of the request line and the headers in total
-    url_bytes_max: int = 2_560  # bytes of the address: enough for a stream of 50 mints
+    url_bytes_max: int = 3_072  # bytes of the address: enough for a stream of 50 mints
     headers_max: int = 100  # each takes six times its bytes in memory, and a callback
     body_bytes_max: int = 64 * 1024
     body_pieces_max: int = 1_024  # number of pieces (chunks or packets) of a body
