@@ -2,6 +2,8 @@
 
 import asyncio
 
+from structlog.testing import capture_logs
+
 from mintscope.kit.fair_queue import FairQueue
 
 COUNT = 20
@@ -46,3 +48,20 @@ async def test_a_cancelled_task_does_not_stop_others() -> None:
     async with asyncio.timeout(5):
         await patient
     assert impatient.cancelled()
+
+
+async def test_a_callback_that_fails_is_logged_and_does_not_stop_others() -> None:
+    turns = FairQueue()
+
+    def fail() -> bool:
+        raise OSError("not connected")
+
+    assert turns.take()
+    turns.wait(fail)
+    with capture_logs() as logs:
+        async with asyncio.timeout(5):
+            await turns.next()
+
+    assert [line["event"] for line in logs] == ["queued work failed"]
+    await asyncio.sleep(0)
+    assert turns.take()

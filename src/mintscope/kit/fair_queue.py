@@ -8,6 +8,10 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
+import structlog
+
+log = structlog.get_logger()
+
 
 class FairQueue:
     """Resumes the tasks that wait, one in each iteration of the event loop, in order of arrival."""
@@ -45,8 +49,9 @@ class FairQueue:
     def wait(self, go_on: Callable[[], bool]) -> None:
         """Call *go_on* in a later iteration of the event loop, when the callers before it are done.
 
-        *go_on* returns whether it has used the iteration.  Use this only after `take` has returned
-        False: otherwise *go_on* may never be called.
+        *go_on* returns whether it has used the iteration.  If it raises an error, the error is
+        logged, and the next caller goes on.  Use this only after `take` has returned False:
+        otherwise *go_on* may never be called.
         """
         self._waiting.append(go_on)
 
@@ -54,7 +59,12 @@ class FairQueue:
         while self._waiting:
             go_on = self._waiting.popleft()
             # `_is_taken` stays True, so that no newcomer overtakes those that wait.
-            if go_on():
+            try:
+                is_used = go_on()
+            except Exception:
+                log.exception("queued work failed")
+                is_used = False
+            if is_used:
                 asyncio.get_running_loop().call_soon(self._pass_on)
                 return
         self._is_taken = False

@@ -395,6 +395,23 @@ async def test_open_requests_are_notified_before_they_are_cancelled() -> None:
         assert (await client.answer())[2] == b"late"
 
 
+async def test_clients_that_send_garbage_and_leave_do_not_stop_the_server(
+    server: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with server.connection() as client:
+        for _ in range(3):
+            leaving = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(5)]
+            await asyncio.sleep(0.05)  # the server accepts them
+            for each in leaving:
+                each.send(b"GARBAGE\r\n\r\n")
+                each.close()
+            await asyncio.sleep(0.05)
+        await client.send(HEALTHZ)
+        assert (await client.answer())[0] == 200
+
+    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == []
+
+
 async def test_head_has_no_body(server: Served) -> None:
     async with server.connection() as client:
         await client.send(b"HEAD /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")

@@ -25,6 +25,7 @@ oversized body.
 """
 
 import asyncio
+from contextlib import suppress
 from typing import Any, Final, NoReturn
 
 from typing_extensions import override
@@ -265,7 +266,8 @@ class HttpProtocol(UpgradingProtocol):
         """Send no more; close when the client closes its side, at the latest after LINGER_S."""
         if self.transport.can_write_eof():
             # Closing while the client still sends would reset the connection and lose the response.
-            self.transport.write_eof()
+            with suppress(OSError):  # the client may have closed the connection already
+                self.transport.write_eof()
             self.open_connections.begin_idling(self, stays_s=0)
             self._deadline = self.loop.call_later(LINGER_S, self.transport.abort)
         else:

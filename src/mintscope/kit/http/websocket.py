@@ -16,6 +16,7 @@ import binascii
 from abc import abstractmethod
 from base64 import b64decode
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from secrets import token_hex
 from typing import Final
 from urllib.parse import urlencode
@@ -190,7 +191,8 @@ class WebSocket:
         if self._frames.close_rcvd is not None or not self._transport.can_write_eof():
             self._transport.close()
         elif not self._transport.is_closing():
-            self._transport.write_eof()  # closing now could lose the close frame
+            with suppress(OSError):  # the client may have closed the connection already
+                self._transport.write_eof()  # closing now could lose the close frame
             asyncio.get_running_loop().call_later(CLOSE_S_MAX, self._transport.close)
 
     def _write(self, piece: bytes) -> None:
