@@ -157,4 +157,4 @@ class Sibling(msgspec.Struct, frozen=True):
 def bind(api: ApiConfig) -> socket:
     """Return the listening socket of the API.  Raises OSError if it cannot listen there."""
     with naming_setting("api.port", "api.host", api.host, api.port):
-        return listen(api.host, api.port)
+        return listen(api.host, api.port, unread_s_max=api.answer_timeout_s)
