@@ -51,6 +51,15 @@ async def test_a_reader_looks_again_after_a_second_without_a_write(notices: Mark
     assert loop.time() - began_s == pytest.approx(1, abs=0.5)
 
 
+async def test_a_connection_to_an_unreachable_server_is_lost(notices: MarketNotices) -> None:
+    connection: psycopg.AsyncConnection[object] = vars(notices)["_connection"]
+    options = connection.info.get_parameters()
+
+    assert options["tcp_user_timeout"] == "20000"
+    names = ("keepalives_idle", "keepalives_interval", "keepalives_count")
+    assert [options[name] for name in names] == ["5", "5", "3"]
+
+
 async def test_a_lost_connection_is_reported_once_and_the_poll_goes_on(
     dsn: str, notices: MarketNotices
 ) -> None:

@@ -239,6 +239,12 @@ ROWS_MAX: Final = 5_000
 PROBE_S: Final = 5
 PROBES_MAX: Final = 3
 UNSENT_MS: Final = 20_000
+PROBING: Final[Mapping[str, Any]] = {
+    "tcp_user_timeout": UNSENT_MS,
+    "keepalives_idle": PROBE_S,
+    "keepalives_interval": PROBE_S,
+    "keepalives_count": PROBES_MAX,
+}
 # A statement that reads many rows uses one processor only, and leaves the others free.
 SETTINGS: Final = """
 SELECT set_config('statement_timeout', $1, false), set_config('lock_timeout', $2, false),
@@ -501,10 +507,7 @@ class PostgresDatabase:
             connect_timeout=CONNECT_S,
             prepare_threshold=PREPARED_AFTER,
             fallback_application_name=APPLICATION,
-            tcp_user_timeout=UNSENT_MS,
-            keepalives_idle=PROBE_S,
-            keepalives_interval=PROBE_S,
-            keepalives_count=PROBES_MAX,
+            **PROBING,
         )
         connection.silent_s_max = self._statement_ms / 1_000 + MARGIN_S
         register(connection)

@@ -19,6 +19,7 @@ from mintscope.kit.sql.database import TRY, SessionLock
 from mintscope.kit.sql.postgres import (
     APPLICATION,
     CONNECT_S,
+    PROBING,
     STATEMENT_MS,
     BoundedConnection,
     WriteLock,
@@ -29,6 +30,7 @@ CONNECTING: Final[Mapping[str, Any]] = {
     "autocommit": True,
     "connect_timeout": CONNECT_S,
     "fallback_application_name": APPLICATION,
+    **PROBING,
 }
 HEARTBEAT_S: Final = 1.0
 ANSWER_S: Final = 3.0
