@@ -42,3 +42,10 @@ async def test_the_icon_of_an_invalid_address_is_refused(service: Service) -> No
     response = await service.client.get("/v1/token/abc/icon.svg")
 
     assert response.json()["error"]["code"] == "INVALID_TOKEN_ADDRESS"
+
+
+async def test_a_cached_icon_can_be_read_by_pages_of_other_origins(service: Service) -> None:
+    """A cache may keep the answer to a request without Origin, for example that of an image."""
+    response = await service.client.get(PATH)
+
+    assert response.headers["access-control-allow-origin"] == "*"

@@ -243,7 +243,8 @@ class HttpApplication:
             (b"x-request-id", request.request_id),
             *request.response_headers,
         ]
-        if b"origin" in request.headers and self.cors is not None:
+        # A cache may send a public response to pages of other origins later.
+        if self.cors is not None and (b"origin" in request.headers or _is_public(headers)):
             headers += self.cors.headers(request.path)
         is_head = request.scope["method"] == "HEAD"
         start = {"type": "http.response.start", "status": response.status, "headers": headers}
@@ -264,6 +265,11 @@ class HttpApplication:
             headers.append((b"content-length", b"%d" % len(response.body)))
         await send(start)
         await send({"type": "http.response.body", "body": b"" if is_head else response.body})
+
+
+def _is_public(headers: Collection[Header]) -> bool:
+    """Return whether a cache may store a response with *headers* for all clients."""
+    return any(name == b"cache-control" and b"public" in value for name, value in headers)
 
 
 async def _push(send: Send, start: Message, response: PushedResponse, *, is_head: bool) -> None:
