@@ -7,6 +7,7 @@ close it and open it again with another mint, or make anybody its owner.
 import json
 import struct
 from collections import Counter
+from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +25,7 @@ from support.scenes.made_transactions import (
     Tx,
     address,
     b58,
+    batch,
     checked,
     event,
     transfer,
@@ -156,8 +158,8 @@ def give_away(transaction: Any, balances: list[Any]) -> None:
         )
 
 
-def test_no_recorded_payment_of_a_pool_is_hidden_by_its_new_owner(shared_data: Path) -> None:
-    """A swap keeps its amounts, or the call is reported, if the pool owns the trader's account.
+def test_no_recorded_swap_is_changed_by_new_owners_of_accounts(shared_data: Path) -> None:
+    """A swap keeps its amounts, or the call is reported, if another party owns a trader's account.
 
     Only the side of an order between two traders may change (Jupiter RFQ).
     """
@@ -172,26 +174,116 @@ def test_no_recorded_payment_of_a_pool_is_hidden_by_its_new_owner(shared_data: P
     for file in recorded(shared_data):
         raw = file.read_bytes()
         before = decode_transaction(raw, 0)
-        for swap in before.swaps:
+        for swap, is_paid in product(before.swaps, (True, False)):
             if swap.recognised_by is not RecognisedBy.TABLE:
                 continue
+            mint = swap.in_mint if is_paid else swap.out_mint
             changed: Any = json.loads(raw)
             balances = changed["meta"]["postTokenBalances"]
-            owners = {each.get("owner") for each in balances if each["mint"] == swap.out_mint}
-            received = [
+            owners = {each.get("owner") for each in balances if each["mint"] == mint}
+            given = [
                 each
                 for each in balances
-                if (each["mint"], each.get("owner")) == (swap.out_mint, swap.signer)
+                if (each["mint"], each.get("owner")) == (mint, swap.signer)
             ]
-            give_away(changed, received)
+            give_away(changed, given)
             for owner in owners - {swap.signer}:
-                for each in received:
+                for each in given:
                     each["owner"] = owner
                 after = decode_transaction(json.dumps(changed).encode(), 0)
-                tried += bool(received)
+                tried += bool(given)
                 is_reported = len(after.quarantined) > len(before.quarantined)
-                assert is_reported or not traded(after) - traded(before), (file, owner)
+                assert is_reported or traded(after) == traded(before), (file, owner)
     assert tried > 100
+
+
+A, B = address("mint a"), address("mint b")
+SET_AUTHORITY: Final = Ix(SPL, ["user out", USER], b"\x06\x02\x01" + bytes(32))
+CLOSE: Final = Ix(SPL, ["user out", USER, "closer"], b"\x09")
+REOPEN: Final = Ix(SPL, ["user out", A, USER], b"\x12" + bytes(32))
+DRAIN: Final = transfer("user out", "user 2", 990)
+SYNC: Final = Ix(SPL, ["user w"], b"\x11")
+ORCA: Final = "whirLbMiicVdio4qvUfM5KAg6Ct8VwpYzGff3uctyCc"
+ORCA_HOPS: Final = bytes.fromhex("c360ed6c44a2dbe6") + u64(1, 0)
+ROUTE: Final = bytes.fromhex("457d73daf5baf2c4") + u64(1)  # swap_router_base_in
+
+
+def cycle(program: str, data: bytes, *others: Ix, first: int = 0, owner: str) -> Decoded:
+    """Return the swaps of a route from A to B in pool 1, and back to A in pool 2.
+
+    others   the other instructions; *first* of them run before the route
+    owner    the owner of the account that the route paid, after the transaction
+    """
+    named = ["spl", USER, "pool 1", "pool 2", "user in", "vault 1a"]
+    moved = [
+        transfer("user in", "vault 1a", 1_000),
+        transfer("vault 1b", "user mid", 50),
+        transfer("user mid", "vault 2b", 50),
+        transfer("vault 2a", "user out", 990),
+    ]
+    tx = Tx(*others[:first], Ix(program, named, data, moved), *others[first:])
+    tx.holds("user in", A, USER).holds("user mid", B, USER).holds("user out", A, owner)
+    for vault, mint in (("1a", A), ("1b", B), ("2b", B), ("2a", A)):
+        tx.holds(f"vault {vault}", mint, f"pool {vault[0]}", after=10**9)
+    return decode_transaction(tx.raw(), 0)
+
+
+@pytest.mark.parametrize(("program", "data"), [(ORCA, ORCA_HOPS), (RAYDIUM_CLMM, ROUTE)])
+def test_a_pool_of_a_cycle_is_paid_nothing_by_an_account_that_it_is_given(
+    program: str, data: bytes
+) -> None:
+    batches = [Ix("own", [USER], b"\x01", [batch(*[SYNC] * 250)])] * 4
+    hidden = Ix("own", [USER], b"\x01", [batch(SYNC, SET_AUTHORITY)])
+    honest = cycle(program, data, owner=USER)
+    given = cycle(program, data, DRAIN, SET_AUTHORITY, owner="pool 1")
+    in_batch = cycle(program, data, DRAIN, *batches, hidden, owner="pool 1")
+    reopened = cycle(program, data, CLOSE, REOPEN, DRAIN, first=2, owner="pool 1")
+
+    assert [(each.in_amount, each.out_amount) for each in honest.swaps] == [(1_000, 50), (50, 990)]
+    for forged in (given, in_batch, reopened):
+        assert forged.swaps == []
+        assert forged.quarantined[0].reason == QuarantineReason.NO_MOVEMENT
+
+
+@pytest.mark.parametrize("fee", [0, 1])
+@pytest.mark.parametrize(
+    "program",
+    [
+        "AQU1FRd7papthgdrwPTTq5JacJh8YtwEXaBfKU3bTz45",
+        "TessVdML9pBGgG9yGks7o4HewRaXVAMuoVj4x83GLQH",
+    ],
+)
+def test_a_venue_without_known_vaults_keeps_no_payment(program: str, fee: int) -> None:
+    def sale(owner: str, *others: Ix) -> Decoded:
+        moved = [transfer("user in", "vault a", 1_000), transfer("vault b", "user out", 50)]
+        moved += [transfer("vault b", "fees", fee)] if fee else []
+        swap = Ix(program, [USER, "pool", "x", "user in"], b"\x07" + u64(1), moved)
+        tx = Tx(swap, *others).holds("user in", A, USER).holds("user out", B, owner)
+        tx.holds("vault a", A, "pool", after=10**9).holds("vault b", B, "pool", after=10**9)
+        return decode_transaction(tx.holds("fees", B, "owner of fees").raw(), 0)
+
+    honest, given = sale(USER), sale("pool", SET_AUTHORITY)
+
+    assert [(each.in_amount, each.out_amount) for each in honest.swaps] == [(1_000, 50 + fee)]
+    assert given.swaps == []
+    assert [each.reason for each in given.quarantined] == [QuarantineReason.NO_MOVEMENT]
+
+
+def test_the_account_of_a_router_is_no_pool_if_a_signer_first_paid_a_fee() -> None:
+    moved = [
+        transfer("user fee", "fees", 1),
+        transfer("router in", "vault 1a", 1_000),
+        transfer("vault 1b", "router out", 50),
+    ]
+    tx = Tx(Ix(RAYDIUM_CLMM, ["router", "router in", A], ROUTE, moved))
+    tx.holds("router in", A, "router").holds("router out", B, "router")
+    tx.holds("user fee", A, USER).holds("fees", A, "owner of fees")
+    tx.holds("vault 1a", A, "pool 1", after=10**9).holds("vault 1b", B, "pool 1", after=10**9)
+
+    assert [
+        (each.pool, each.in_amount, each.out_amount)
+        for each in decode_transaction(tx.raw(), 0).swaps
+    ] == [(address("pool 1"), 1_000, 50)]
 
 
 def test_the_first_hop_of_a_router_is_read_if_another_party_receives() -> None:

@@ -21,7 +21,7 @@ from mintscope.dex.moves import PARTIES, moves
 from mintscope.dex.outcome import QuarantineReason, Swap, Unreadable
 from mintscope.dex.program import EVENT_ACCOUNTS_MAX, Call, Leg
 from mintscope.dex.token_accounts import TokenAccounts
-from mintscope.dex.transfers import exchange_of, pool_flow, read_closed, swap_of
+from mintscope.dex.transfers import exchange_of, flow_of, read_closed, swap_of
 from mintscope.kit.primitives import Mint
 from mintscope.solana.blocks import DOLLARS, WSOL
 from mintscope.solana.transaction import Instruction
@@ -59,7 +59,7 @@ def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> li
     curve = token_accounts.key(account)
     token_accounts.complete()
     moved = moves(call, token_accounts)
-    flow = pool_flow(moved, (curve,), token_accounts)
+    flow = flow_of(moved, (curve,))
     exchange = exchange_of(flow)
     if exchange is None:
         tokens = {mint: gain for mint, gain in flow.items() if gain and mint != WSOL}

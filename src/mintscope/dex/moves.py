@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
 from mintscope.dex.base58 import data_of
+from mintscope.dex.batch import FIRST_BYTE
 from mintscope.dex.events import U64
 from mintscope.dex.outcome import QuarantineReason, Unreadable
 from mintscope.dex.program import Call
@@ -41,15 +42,16 @@ MOVING: Final = UNWRAPPING | SHAPES.keys()
 """First bytes of instructions that may change the owner of tokens or wrapped SOL."""
 TOUCHING_LAMPORTS: Final = UNWRAPPING | {SYNC_NATIVE}
 OPENING: Final = frozenset({b"\x01", b"\x10", b"\x12"})  # InitializeAccount, 2 and 3
-# These do not change the amount of an account, except of wrapped SOL: the kinds of the token
-# programs without those of SHAPES and SUPPLIED, without UNWRAP, batches, withdrawals of withheld
-# fees (26.2 and 26.3) and confidential transfers (27, 37 and 42).
+# These do not change the amount of an account, except of wrapped SOL: all kinds of the token
+# programs except SHAPES, SUPPLIED, UNWRAP, batches, withdrawals of withheld fees (26.2 and 26.3)
+# and confidential transfers (27, 37 and 42).
 STILL: Final = (
     OPENING
     | {CLOSE, SYNC_NATIVE, b"\x1a\x00", b"\x1a\x04", b"\x1a\x05"}
     | {bytes([kind]) for kind in (0, 2, 4, 5, 6, 10, 11, 13, *range(19, 26), *range(28, 37))}
     | {bytes([kind]) for kind in (38, 39, 40, 41, 43, 44)}
 )
+OPENING_OR_CLOSING: Final = OPENING | {CLOSE}
 NEW_OWNER: Final = b"\x06\x02"  # SetAuthority, of the owner of an account
 NONE: Final[frozenset[int]] = frozenset()
 SYSTEM_TRANSFER: Final = b"\x02\x00\x00\x00"
@@ -121,20 +123,24 @@ def moves(call: Call, token_accounts: TokenAccounts) -> list[Move]:  # noqa: C90
 
 
 def has_new_owner(token_accounts: TokenAccounts) -> bool:
-    """Return whether the transaction changed the owner of an account that exists afterwards.
+    """Return whether an account may have got another owner in the transaction.
 
-    The owner changes by SetAuthority, or if the account is closed and opened again.
+    The owner changes by SetAuthority, or if an account is closed and opened again.  An account that
+    exists neither before nor after the transaction is known by its first owner.
     """
     closed: set[int] = set()
     for token in token_accounts.token_instructions():
         data = data_of(token)
-        account = token.accounts[0] if token.accounts else -1
-        if data[:2] == NEW_OWNER:
+        kind = data[:1]
+        if data[:2] == NEW_OWNER or kind == FIRST_BYTE:  # a batch that could not be expanded
             return True
-        if data[:1] == CLOSE:
+        if kind not in OPENING_OR_CLOSING or not token.accounts:
+            continue
+        account = token.accounts[0]
+        if kind == CLOSE:
             closed.add(account)
-        elif (
-            data[:1] in OPENING and account in closed and token_accounts.after(account) is not None
+        elif account in closed and not (
+            token_accounts.before(account) is None and token_accounts.after(account) is None
         ):
             return True
     return False

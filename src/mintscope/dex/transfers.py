@@ -58,7 +58,7 @@ def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> li
     key = token_accounts.key
     for number, leg in enumerate(legs):
         owners = _owners(call, leg, token_accounts)
-        flow = pool_flow(moved, owners, token_accounts)
+        flow = flow_of(moved, owners)
         exchange = exchange_of(flow)
         if exchange is not None:
             pool = leg.pool if leg.pool is None else key(call.instruction.accounts[leg.pool])
@@ -109,7 +109,7 @@ def read_closed(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts
         owners = _owners(call, leg, token_accounts)
         signers = token_accounts.signers
         if owners[0] not in signers and owners[-1] not in signers:  # signers own no vaults
-            exchange = exchange_of(pool_flow(moved, owners, token_accounts))
+            exchange = exchange_of(flow_of(moved, owners))
     trader = None
     if exchange is None:
         # Only after `complete` do moves name the owners of accounts that the transaction closed.
@@ -117,6 +117,8 @@ def read_closed(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts
         moved = moves(call, token_accounts)
         owners = ()
         trader, exchange = _opposite(call, moved, token_accounts)
+    if exchange is None and has_new_owner(token_accounts):
+        raise Unreadable(QuarantineReason.NO_MOVEMENT)  # see `swap_of`
     if exchange is None or makes_shares(call, exchange, token_accounts, trader):
         return []
     pool = None
@@ -152,29 +154,6 @@ def flow_of(moved: list[Move], owners: tuple[str, ...]) -> dict[str, int]:
     flow: dict[str, int] = {}
     for source, target, mint, sent, received in moved:
         if source in owners:
-            flow[mint] = flow.get(mint, 0) - sent
-        if target in owners:
-            flow[mint] = flow.get(mint, 0) + received
-    return flow
-
-
-def pool_flow(
-    moved: list[Move], owners: tuple[str, ...], token_accounts: TokenAccounts
-) -> dict[str, int]:
-    """Return the raw units of each mint that a pool gained; negative if it lost some.
-
-    owners   the owners of the pool's vaults
-
-    Raises Unreadable if tokens moved between two accounts of *owners*, and an account got another
-    owner in the transaction.
-    """
-    # Balances name the owner of an account after the transaction.  A trader could make the pool the
-    # owner of the account that the pool has paid, so that the payment seems to stay in the pool.
-    flow: dict[str, int] = {}
-    for source, target, mint, sent, received in moved:
-        if source in owners:
-            if target in owners and has_new_owner(token_accounts):
-                raise Unreadable(QuarantineReason.NO_MOVEMENT)
             flow[mint] = flow.get(mint, 0) - sent
         if target in owners:
             flow[mint] = flow.get(mint, 0) + received
@@ -244,9 +223,10 @@ def _each(call: Call, moved: list[Move], token_accounts: TokenAccounts) -> list[
     """
     exchanges = exchanges_of(moved)
     signed = (signer for signer in token_accounts.signers if signer in exchanges)
-    # Without a signer, the trader is the party that paid first: the account of a router, or a
-    # signer that sends the tokens on to another party.
-    exchanges.pop(next(signed, moved[0][0] if moved else ""), None)
+    # Without a signer, the trader is the party that paid a pool first: the account of a router, or
+    # a signer that sends the tokens on to another party, and so exchanged nothing.
+    payers = (source for source, target, *_ in moved if target in exchanges)
+    exchanges.pop(next(signed, next(payers, "")), None)
     if not exchanges:
         raise Unreadable(QuarantineReason.NO_MOVEMENT)
     return [
@@ -388,8 +368,8 @@ def swap_of(  # noqa: PLR0913 - where, what and who
 ) -> Swap:
     """Return *exchange* as a swap of *call*, with its trader, its pool and the pool's balances.
 
-    Raises Unreadable if an amount exceeds a u64, if a mint is not a valid address, or if *pool* is
-    None and no vault is known.
+    Raises Unreadable if an amount exceeds a u64, if a mint is not a valid address, if *pool* is
+    None and no vault is known, or if an account that got another owner may belong to the pool.
     """
     received, gained, paid, lost = exchange
     # A sum of several transfers may not fit.
@@ -399,6 +379,11 @@ def swap_of(  # noqa: PLR0913 - where, what and who
     trader = signers[0] if len(signers) == 1 else _trader(exchange, moved, signers)
     vaults = None if pool is None else token_accounts.vaults_of(owners, received, paid)
     if vaults is None:
+        # Balances name the owner of an account after the transaction.  A trader could make the pool
+        # the owner of the account that the pool has paid, so that the payment seems to stay there.
+        # If *vaults* are the only accounts of their owners, the pool got no account.
+        if has_new_owner(token_accounts):
+            raise Unreadable(QuarantineReason.NO_MOVEMENT)
         accounts = _vaults(call, (received, paid), token_accounts, owners=owners, trader=trader)
         if pool is None:
             pool = _pair(accounts, token_accounts)

@@ -52,7 +52,6 @@ from mintscope.dex.transfers import (
     has_fee,
     is_of_one_piece,
     makes_shares,
-    pool_flow,
     swap_of,
 )
 from mintscope.kit.primitives import PUBKEY_BYTES
@@ -119,7 +118,7 @@ def read_events(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
     for leg, (data, layout) in enumerate(published):
         at = FIELDS_AT + layout.pool
         pool = b58encode(data[at : at + PUBKEY_BYTES]).decode()
-        exchange = exchange_of(pool_flow(moved, (call.program.authority or pool,), token_accounts))
+        exchange = exchange_of(flow_of(moved, (call.program.authority or pool,)))
         if exchange is None:
             raise Unreadable(QuarantineReason.NO_MOVEMENT)
         received, gained, paid, lost = exchange
