@@ -1,9 +1,11 @@
 """A block that one node does not return is requested from a second node before it is a gap."""
 
 from contextlib import aclosing
+from typing import Final
 
 import httpx
 import pytest
+from structlog.testing import capture_logs
 
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.primitives import Slot, UnixMs
@@ -12,6 +14,8 @@ from mintscope.solana.node import AVOIDED_S, STILL_S, PreferredNodes
 from mintscope.solana.poll import Poller, Polling
 from mintscope.solana.rpc import Commitment, Rpc, Unreachable
 from support.fakes.node import FakeNode, failing
+
+ATTEMPTS: Final = Endpoint(url="").attempts_max
 
 
 def node_of(count: int) -> FakeNode:
@@ -122,6 +126,30 @@ async def test_a_node_that_stood_still_is_preferred_again_once_it_is_current() -
         heads.append((await nodes.head(Commitment.CONFIRMED)).slot)
 
     assert heads == [19, 29, 29, 29, 29, 34]
+
+
+async def test_a_node_that_failed_once_is_preferred_to_a_node_that_stands_still() -> None:
+    first, second = node_of(20), node_of(30)
+    clock = first.clock
+    heads: list[int] = []
+    listed: list[int] = []
+    with capture_logs() as lines:
+        async with client(first, clock) as one, client(second, clock) as other:
+            nodes = PreferredNodes([one, other], clock)
+            for wait_s in (0, STILL_S + 1, *[1] * 20):
+                clock.advance(int(wait_s * 1_000))
+                if len(heads) == 4:
+                    unanswered = [failing(httpx.ConnectError)] * ATTEMPTS
+                    second.faults = [None] * len(second.requests) + unanswered
+                heads.append((await nodes.head(Commitment.CONFIRMED)).slot)
+                slots = await nodes.blocks(
+                    first=Slot(20), last=Slot(29), commitment=Commitment.CONFIRMED
+                )
+                listed.append(len(slots))
+
+    assert heads == [19, *[29] * 21]
+    assert listed == [0, *[10] * 21]
+    assert [line["node"] for line in lines if line["event"] == "node_behind"] == [1]
 
 
 async def test_the_second_node_is_rarely_asked_while_the_chain_stands_still() -> None:

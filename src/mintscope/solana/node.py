@@ -23,6 +23,7 @@ log = structlog.get_logger()
 
 # After a failure, or if it is far behind, a node is tried last for this time, in seconds.
 AVOIDED_S: Final = 30.0
+NEVER_S: Final = float("-inf")
 STILL_S: Final = 10.0  # limit of the time without a newer slot; a chain may skip several slots
 FAR_SLOTS: Final = 8  # limit of the slots by which a stored block or a node is behind
 
@@ -62,13 +63,15 @@ class PreferredNodes:
 
     The first answer counts.  If a node does not have a block, the next node is asked, unless no
     node has reported the slot yet.  A node that failed is tried last for AVOIDED_S seconds.  So is
-    a node whose newest slot has not risen for STILL_S seconds, if another node is far ahead of it.
+    a node whose newest slot has not risen for STILL_S seconds, if another node is far ahead of it;
+    it is tried after nodes that failed.
     """
 
     def __init__(self, nodes: Sequence[Node], clock: Clock) -> None:
         self._nodes = nodes
         self._clock = clock
-        self._avoided_until_s = [float("-inf")] * len(nodes)
+        self._failed_at_s = [NEVER_S] * len(nodes)
+        self._behind_at_s = [NEVER_S] * len(nodes)
         self._newest = Slot(-1)  # the newest confirmed slot that a node has named
         self._rose_at_s = clock.monotonic_s()
 
@@ -122,7 +125,7 @@ class PreferredNodes:
         )
 
     async def _highest(self, head: Head) -> Head:
-        """Return the highest confirmed head of all nodes; avoid the nodes that are far behind it.
+        """Return the highest confirmed head of all nodes; try nodes that are far behind it last.
 
         If no node answers, return *head*.
         """
@@ -135,9 +138,13 @@ class PreferredNodes:
         # Not the highest slot so far: a node may name one that is far too high, once.
         self._newest = highest.slot
         for number, one in heads.items():
-            if highest.slot - one.slot > FAR_SLOTS:
+            if highest.slot - one.slot <= FAR_SLOTS:
+                self._failed_at_s[number] = NEVER_S
+                self._behind_at_s[number] = NEVER_S
+                continue
+            if not self._is_recent(self._behind_at_s[number]):
                 log.warning("node_behind", node=number + 1, slot=one.slot, newest=highest.slot)
-                self._avoided_until_s[number] = self._clock.monotonic_s() + AVOIDED_S
+            self._behind_at_s[number] = self._clock.monotonic_s()
         return highest
 
     async def _first(
@@ -154,7 +161,7 @@ class PreferredNodes:
                 answer = await ask(self._nodes[number])
             except RpcFailure as failure:
                 failures.append(failure)
-                self._avoided_until_s[number] = self._clock.monotonic_s() + AVOIDED_S
+                self._failed_at_s[number] = self._clock.monotonic_s()
                 continue
             if is_enough(answer):
                 return answer
@@ -164,9 +171,17 @@ class PreferredNodes:
         raise failures[0]
 
     def _order(self) -> Sequence[int]:
-        now_s = self._clock.monotonic_s()
-        # The sort is stable, so the nodes of each half stay in the order of preference.
-        return sorted(range(len(self._nodes)), key=lambda at: self._avoided_until_s[at] > now_s)
+        # The sort is stable, so the nodes of each group stay in the order of preference.
+        return sorted(
+            range(len(self._nodes)),
+            key=lambda at: (
+                self._is_recent(self._behind_at_s[at]),
+                self._is_recent(self._failed_at_s[at]),
+            ),
+        )
+
+    def _is_recent(self, at_s: float) -> bool:
+        return self._clock.monotonic_s() - at_s < AVOIDED_S
 
 
 # A block is usually stored within a few seconds; a delay of over LATE_S is a failure.
