@@ -433,7 +433,10 @@ async def test_a_symbol_and_supply_that_are_read_later_are_listed(ports: Ports) 
     assert line.market_cap is None
 
 
-async def test_facts_that_are_stored_after_facts_read_later_are_listed(ports: Ports) -> None:
+@pytest.mark.parametrize("behind_s", [0, 120])
+async def test_facts_that_are_stored_after_facts_read_later_are_listed(
+    ports: Ports, behind_s: int
+) -> None:
     market, reader = ports
     for mint in (A, B, C):
         await market.track(mint)
@@ -441,7 +444,7 @@ async def test_facts_that_are_stored_after_facts_read_later_are_listed(ports: Po
     lister = lister_of(reader)
     await lister.refresh()
     for mint, read_at_ms in ((B, 1_500), (C, 1_000), (A, 1_500)):
-        read_at = UnixMs(START * 1000 + read_at_ms)
+        read_at = UnixMs((START - behind_s) * 1000 + read_at_ms)
         await market.learn(mint, replace(FACTS, read_at_ms=read_at, symbol=mint[:4]))
         await lister.refresh()
 

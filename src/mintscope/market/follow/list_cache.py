@@ -440,8 +440,9 @@ class ListCache:
 
         Facts are, for example, the names of mints.
         """
-        recent = FactPlace(UnixMs(max(0, self._clock.now() - STORED_LATE_MS)), Mint(""))
-        place = min(self._facts, recent)
+        # The clock of the process that reads facts from a node may be behind or ahead.
+        newest_ms = min(self._clock.now(), self._facts.read_at_ms)
+        place = FactPlace(UnixMs(max(0, newest_ms - STORED_LATE_MS)), Mint(""))
         described: set[FactPlace] = set()
         is_changed = False
         while found := await self._reader.facts_after(place, FACTS_PER_READ):
