@@ -194,7 +194,7 @@ ACTIONS: Final[Mapping[str, str]] = {  # texts for actions of the audit log, as 
     "linked Telegram": "Linked a Telegram chat",
     "unlinked Telegram": "Unlinked the Telegram chat",
     "set spend alert": "Changed the spend alert",
-    "claimed": "Claimed with an agent",
+    "claimed": "Came with a claimed agent",
     "claimed agent": "Claimed an agent",
     "moved credits out": "Moved all credits to a credit token",
 }
