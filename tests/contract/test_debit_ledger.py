@@ -259,7 +259,7 @@ async def test_any_mix_of_debits_is_granted_first_come_first_served(
             assert outcome == TooFew(left[debit.account])
             continue
         left[debit.account] -= debit.credit_count
-        assert outcome == Debited(debit, left[debit.account], month_of(NOW))
+        assert outcome == Debited(debit, left[debit.account], month_of(NOW), NOW)
     await ledger.close()
 
 
@@ -605,6 +605,61 @@ async def test_a_debit_owes_nothing_of_an_earlier_debit_of_its_name(scene: Scene
     await scene.ledger.give_back(later, 2)
 
     assert await scene.ledger.balance(account) == 7
+    await scene.expect_sound()
+
+
+async def test_an_undone_repeat_does_not_undo_a_later_purchase_of_its_name(scene: Scene) -> None:
+    """The repeat began before its name expired, and is undone after the name is bought again."""
+    account = await scene.ledger.issue(FIRST, 10, "")
+    named = Debit(account, 3, once="a name")
+    await scene.ledger.debit(named)  # answered
+    scene.clock.advance(KEPT_MS)
+    stuck = await scene.ledger.debit(named)
+    scene.clock.advance(1)
+    bought = await scene.ledger.debit(named)
+    assert isinstance(stuck, Debited)
+    assert isinstance(bought, Debited)
+    assert (stuck.is_repeat, bought.is_repeat) == (True, False)
+    scene.ledger.owe(stuck.reversal())
+    await scene.ledger.expect_writable()
+    await scene.ledger.debit(named)  # answered
+    await scene.ledger.give_back(bought, 3)
+
+    assert await scene.ledger.balance(account) == 4
+    await scene.expect_sound()
+
+
+async def test_an_undone_purchase_does_not_undo_a_later_purchase_of_its_name(scene: Scene) -> None:
+    account = await scene.ledger.issue(FIRST, 10, "")
+    named = Debit(account, 3, once="a name")
+    earlier = await scene.ledger.debit(named)
+    scene.clock.advance(KEPT_MS + 1)
+    await scene.ledger.debit(named)  # answered
+    assert isinstance(earlier, Debited)
+    await scene.ledger.give_back(earlier, 3)
+    again = await scene.ledger.debit(named)
+
+    assert isinstance(again, Debited)
+    assert (again.is_repeat, again.balance) == (True, 4)
+    await scene.expect_sound()
+
+
+async def test_a_repeat_of_a_dead_process_does_not_undo_a_later_purchase(scene: Scene) -> None:
+    account = await scene.ledger.issue(FIRST, 10, "")
+    named = Debit(account, 3, once="a name")
+    await scene.ledger.debit(named)  # answered
+    scene.clock.advance(KEPT_MS)
+    dead = scene.another()
+    await dead.debit(named)
+    await scene.kill(dead)
+    scene.clock.advance(1)
+    bought = await scene.ledger.debit(named)
+    await scene.bury(scene.ledger)
+    await scene.ledger.debit(named)  # answered
+    assert isinstance(bought, Debited)
+    await scene.ledger.give_back(bought, 3)
+
+    assert await scene.ledger.balance(account) == 4
     await scene.expect_sound()
 
 

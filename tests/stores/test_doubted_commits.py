@@ -124,9 +124,9 @@ def test_debits_of_several_credits_whose_answer_was_lost_are_looked_up(
     asked = [Debit(account, count) for count in (4, 7, 6)]
     month = month_of(NOW)
     assert book.debit(asked, NOW) == [
-        Debited(asked[0], 6, month),
+        Debited(asked[0], 6, month, NOW),
         TooFew(6),
-        Debited(asked[2], 0, month),
+        Debited(asked[2], 0, month, NOW),
     ]
     assert book.balance(account) == 0
 

@@ -2,6 +2,10 @@
 
 The debit of a name and its repeats are undone once each, in any order, if their requests get no
 answer.  The last one gives the credits back.
+
+A name that has expired can be bought again.  A request of the earlier purchase that is undone later
+must not undo the new one, so `at` of the row is compared with the time of the undone debit.  A
+repeat is never after the next purchase, because its name had not expired.
 """
 
 from typing import Final
@@ -18,9 +22,9 @@ IS_BOUGHT: Final = "SELECT EXISTS (SELECT 1 FROM kept_answer WHERE name = ? AND 
 OWE: Final = """
 UPDATE kept_answer SET repeats = repeats - 1, owed_at = at, owed = ?2, api_key = ?3, month = ?4,
        endpoint = ?5
- WHERE name = ?1 AND owed_at IS DISTINCT FROM at
+ WHERE name = ?1 AND at = ?6 AND owed_at IS DISTINCT FROM at
 """
-UNREPEAT: Final = "UPDATE kept_answer SET repeats = repeats - 1 WHERE name = ?"
+UNREPEAT: Final = "UPDATE kept_answer SET repeats = repeats - 1 WHERE name = ? AND at <= ?"
 # The columns of the row are in the order of the fields of Reversal.
 GIVE_UP: Final = """
 DELETE FROM kept_answer WHERE name = ? AND repeats < 0 AND owed_at = at
@@ -39,10 +43,10 @@ def given_up(db: RunsMany, reversal: Reversal, name: str) -> Reversal | None:
     are undone; otherwise None.
     """
     if reversal.is_of_repeat:
-        db.execute(UNREPEAT, (name,))
+        db.execute(UNREPEAT, (name, reversal.at))
     else:
         taken = (reversal.credit_count, reversal.key, reversal.month, reversal.endpoint)
-        db.execute(OWE, (name, *taken))
+        db.execute(OWE, (name, *taken, reversal.at))
     rows = [*db.execute(GIVE_UP, (name,))]
     return Reversal(*rows[0]) if rows else None
 

@@ -183,6 +183,7 @@ class Reversal(msgspec.Struct, frozen=True, gc=False):
               given back, and the name is deleted, once the debit and all its repeats are undone;
               nothing is given back if the name is no longer stored
     endpoint  the number of the endpoint of the debit; None: the endpoint has no number
+    at        the time of the debit; None only if *once* is None
     """
 
     account: CreditAccount
@@ -192,6 +193,7 @@ class Reversal(msgspec.Struct, frozen=True, gc=False):
     minute: int | None = None
     once: str | None = None
     endpoint: int | None = None
+    at: UnixMs | None = None
 
     @property
     def is_of_repeat(self) -> bool:
@@ -200,7 +202,7 @@ class Reversal(msgspec.Struct, frozen=True, gc=False):
 
 
 class Debited(msgspec.Struct, frozen=True, gc=False):
-    """All credits of *debit* were taken durably in *month*, or earlier if *is_repeat*.
+    """All credits of *debit* were taken durably at *at* in *month*, or earlier if *is_repeat*.
 
     balance     the balance afterwards, >= 0
     minute      the number of the stream minute that the credits paid for in advance; None: they
@@ -211,6 +213,7 @@ class Debited(msgspec.Struct, frozen=True, gc=False):
     debit: Debit
     balance: int
     month: Month
+    at: UnixMs
     minute: int | None = None
     is_repeat: bool = False
 
@@ -219,14 +222,14 @@ class Debited(msgspec.Struct, frozen=True, gc=False):
         taken = self.debit
         if self.is_repeat:
             assert credit_count is None
-            return Reversal(taken.account, 0, once=taken.once)
+            return Reversal(taken.account, 0, once=taken.once, at=self.at)
         count = credit_count
         if count is None:
             count = taken.credit_count
         assert 1 <= count <= taken.credit_count
         month = None if taken.key is None else self.month
         return Reversal(
-            taken.account, count, taken.key, month, self.minute, taken.once, taken.endpoint
+            taken.account, count, taken.key, month, self.minute, taken.once, taken.endpoint, self.at
         )
 
 

@@ -135,13 +135,13 @@ INSERT INTO credit_batch (id, at, spent) VALUES (?1, ?2, '[]')
 # dead after all.
 TAKE_BACK: Final = """
 WITH stored AS (
-    SELECT id, coalesce(debited, spent) AS taken FROM credit_batch
+    SELECT id, at, coalesce(debited, spent) AS taken FROM credit_batch
      WHERE id = ? AND spent IS NOT NULL FOR UPDATE)
 UPDATE credit_batch AS batch SET spent = NULL, debited = NULL, begun = NULL, writer = NULL
   FROM stored WHERE batch.id = stored.id
-RETURNING stored.taken
+RETURNING stored.taken, stored.at
 """
-TAKEN_BACK: Final = "SELECT id FROM credit_batch WHERE id = ANY(?1::bigint[]) AND spent IS NULL"
+TAKEN_BACK: Final = "SELECT id, at FROM credit_batch WHERE id = ANY(?1::bigint[]) AND spent IS NULL"
 
 # Times are by the clock of the database.  `since` is reset if the replica was not seen for GAP_MS.
 BE_SEEN: Final = f"""
@@ -245,7 +245,8 @@ class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
     def debit(self, debits: Sequence[ledger.Debit], at: UnixMs) -> list[ledger.DebitOutcome]:
         names = [each.once for each in debits] if debits and debits[0].once is not None else None
         taken = self._take(DEBIT, *_asked(debits, at), names, at - ledger.KEPT_MS)
-        return [_outcome(*each) for each in zip(debits, decode_debited(taken), strict=True)]
+        debited = zip(debits, decode_debited(taken), strict=True)
+        return [_outcome(*each, at) for each in debited]
 
     @override
     def prepay(self, debits: Sequence[ledger.Debit], at: UnixMs) -> list[ledger.DebitOutcome]:
@@ -254,7 +255,7 @@ class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
         taken = self._take(PREPAY, *_asked(debits, at), sent, minutes, minutes=minutes)
         self._note_cleared(len(sent), at)
         debited = zip(debits, decode_debited(taken), minutes, strict=True)
-        return [_outcome(*each) for each in debited]
+        return [_outcome(debit, each, at, minute) for debit, each, minute in debited]
 
     def _take(
         self,
@@ -433,8 +434,8 @@ class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
         """Note the debits of this process that other processes have given back."""
         if not self._taken:
             return
-        for (batch,) in self._db.execute(TAKEN_BACK, ([*self._taken],)):
-            for reversal in _reversals(decode_taken(self._taken.pop(batch))):
+        for batch, at in self._db.execute(TAKEN_BACK, ([*self._taken],)):
+            for reversal in _reversals(decode_taken(self._taken.pop(batch)), at):
                 if reversal.once is None:
                     self._given_back[_purpose(reversal)] += reversal.credit_count
 
@@ -503,8 +504,11 @@ class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
     def _give_batch_back(self, batch: int, at: UnixMs, minutes: Sequence[int] = ()) -> None:
         """Give back the debits of *batch* and of the stream *minutes*, each at most once."""
         with self._db.transaction():
-            taken = decode_taken(self._db.execute(TAKE_BACK, (batch,)).get or "[]")
-            reversals = [*_reversals(taken)]
+            reversals = [
+                reversal
+                for taken, begun_at in self._db.execute(TAKE_BACK, (batch,))
+                for reversal in _reversals(decode_taken(taken), begun_at)
+            ]
             rows = self._db.execute(TAKEN_FOR, (list(minutes),)) if minutes else ()
             reversals += [ledger.Reversal(*row) for row in rows]
             credit_count = self._reverse(reversals, at)
@@ -522,12 +526,14 @@ def _asked(
     return [each.account for each in debits], at, counts, keys, endpoints, month_of(at)
 
 
-def _outcome(debit: ledger.Debit, debited: Taken, minute: int | None = None) -> ledger.DebitOutcome:
+def _outcome(
+    debit: ledger.Debit, debited: Taken, at: UnixMs, minute: int | None = None
+) -> ledger.DebitOutcome:
     _, delta, balance, _, month, _, is_repeat, _ = debited
     if is_repeat:
-        return ledger.Debited(debit, balance, month, is_repeat=True)
+        return ledger.Debited(debit, balance, month, at, is_repeat=True)
     if delta:
-        return ledger.Debited(debit, balance, month, minute)
+        return ledger.Debited(debit, balance, month, at, minute)
     return ledger.CapReached(month) if balance >= debit.credit_count else ledger.TooFew(balance)
 
 
@@ -535,16 +541,16 @@ def _purpose(reversal: ledger.Reversal) -> _Purpose:
     return reversal.account, reversal.key, reversal.month, reversal.endpoint
 
 
-def _reversals(debited: Iterable[Sequence[Any]]) -> Iterator[ledger.Reversal]:
-    """Yield the reversals that undo the debits of a stored batch."""
+def _reversals(debited: Iterable[Sequence[Any]], at: UnixMs) -> Iterator[ledger.Reversal]:
+    """Yield the reversals that undo the debits of a batch that was stored at *at*."""
     for each in debited:
         # Debits of single credits, and debits stored by older versions, have fewer columns.
         account, delta, _, key, month, once, is_repeat, endpoint = (*each, *[None] * 5)[:8]
         if is_repeat:
-            yield ledger.Reversal(account, 0, once=once)
+            yield ledger.Reversal(account, 0, once=once, at=at)
         elif delta:  # 0: the debit was refused
             counted_in = None if key is None else month
-            yield ledger.Reversal(account, -delta, key, counted_in, once=once, endpoint=endpoint)
+            yield ledger.Reversal(account, -delta, key, counted_in, None, once, endpoint, at)
 
 
 class PostgresCreditLedger(GroupCreditLedger):

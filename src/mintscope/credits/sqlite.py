@@ -250,7 +250,7 @@ class CreditBook(statements.CreditTables[apsw.Connection]):
         """Take the credits of *debit*, which names an answer; take nothing if that was paid for."""
         if self._db.execute(KEEP, (debit.once, debit.account, at, at - ledger.KEPT_MS)).get is None:
             self._db.execute(kept_answers.REPEAT, (debit.once,))
-            return ledger.Debited(debit, self.balance(debit.account), month, is_repeat=True)
+            return ledger.Debited(debit, self.balance(debit.account), month, at, is_repeat=True)
         (outcome,) = self._debit([debit], at, month)
         if not isinstance(outcome, ledger.Debited):
             # So that a later request with this name can buy the answer.
@@ -290,7 +290,7 @@ class CreditBook(statements.CreditTables[apsw.Connection]):
         self._db.execute(DEBIT, (msgspec.json.encode(asked).decode(), at, month))
         spent = self._spent(self._db.changes())
         left = {account: balance for account, _, balance in spent}
-        return [self._outcome(each, left.get(each.account), month) for each in debits]
+        return [self._outcome(each, left.get(each.account), at, month) for each in debits]
 
     def _spent(self, count: int) -> list[tuple[int, int, int]]:
         """Return the account, the change and the balance of each of the last *count* entries."""
@@ -298,9 +298,11 @@ class CreditBook(statements.CreditTables[apsw.Connection]):
         last = self._db.last_insert_rowid()
         return decode_spent(self._db.execute(SPENT, (last - count, last)).get) if count else []
 
-    def _outcome(self, debit: ledger.Debit, left: int | None, month: Month) -> ledger.DebitOutcome:
+    def _outcome(
+        self, debit: ledger.Debit, left: int | None, at: UnixMs, month: Month
+    ) -> ledger.DebitOutcome:
         if left is not None:
-            return ledger.Debited(debit, left, month)
+            return ledger.Debited(debit, left, month, at)
         balance = self.balance(debit.account)
         return ledger.CapReached(month) if balance >= debit.credit_count else ledger.TooFew(balance)
 
