@@ -3,10 +3,12 @@
 import asyncio
 import gzip
 from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack
 
 import httpx
 import pytest
 from starlette.types import ASGIApp, Message
+from structlog.testing import capture_logs
 
 from mintscope.kit.clock import SystemClock
 from mintscope.kit.http.application import HttpApplication, etag_of
@@ -249,3 +251,43 @@ async def test_content_that_the_client_has_is_not_sent_again(
     assert response.headers["cache-control"] == "no-cache"
     assert response.content == (LARGE if status == 200 else b"")
     assert ("content-type" in response.headers) is (status == 200)
+
+
+def waiting() -> tuple[ASGIApp, asyncio.Event]:
+    """Return an application that never answers, and an event set once it has a request."""
+    has_begun = asyncio.Event()
+
+    async def endpoint(_request: Request) -> AnyResponse:
+        has_begun.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    limits = AddressLimits(MemoryLimits(SystemClock()), ClientAddresses())
+    limit = limits.of(Limit(name="test", count=1_000, window_s=60))
+    router = Router([Route(method="GET", path="/closed", endpoint=endpoint)])
+    return HttpApplication(router, limit=limit, write_error=write_error), has_begun
+
+
+async def test_a_task_that_calls_the_application_ends_if_it_is_cancelled() -> None:
+    app, has_begun = waiting()
+    async with client_of(app) as client:
+        asking = asyncio.create_task(client.get("/closed"))
+        await has_begun.wait()
+        asking.cancel()
+        await asyncio.wait([asking])
+
+    assert asking.cancelled()
+
+
+async def test_a_request_that_a_stopped_server_has_answered_is_no_failure() -> None:
+    app, has_begun = waiting()
+    async with AsyncExitStack() as stack:
+        logs = stack.enter_context(capture_logs())
+        async with served(app, Bounds(), grace_s=0) as place:
+            client = await stack.enter_async_context(place.connection())
+            await client.send(b"GET /closed HTTP/1.1\r\nHost: x\r\n\r\n")
+            await has_begun.wait()
+        status, _, body = await client.answer()
+
+    assert (status, b"ServiceUnavailable" in body) == (500, True)  # as `write_error` writes it
+    assert logs == []

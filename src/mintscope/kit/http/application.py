@@ -170,12 +170,23 @@ class HttpApplication:
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one HTTP request; if its response cannot be sent, undo its charge."""
+        """Answer one HTTP request; if its response cannot be sent, undo its charge.
+
+        If the request is cancelled before its response is ready, send a 503 and raise
+        CancelledError.
+        """
         assert scope["type"] == "http"
         began_s = perf_counter()
         request = Request(scope, receive)
+        cancelled: asyncio.CancelledError | None = None
         try:
-            response = await self._respond(request)
+            try:
+                response = await self._respond(request)
+            except asyncio.CancelledError as error:
+                # uvicorn cancels the requests that are still open after the grace period.
+                cancelled = error
+                request.take_back()
+                response = await self.write_error(request, ServiceUnavailable(STOPPED))
             if request.if_unsent is not None:
                 request.expect_client()
             await self._send(send, request, response)
@@ -186,6 +197,8 @@ class HttpApplication:
         finally:
             request.take_back()
         REQUESTS.count(request.route, status, perf_counter() - began_s)
+        if cancelled is not None:
+            raise cancelled
 
     async def _respond(self, request: Request) -> AnyResponse:
         scope = request.scope
@@ -204,10 +217,6 @@ class HttpApplication:
             return finish(request, response)
         except ClientDisconnected:
             raise
-        except asyncio.CancelledError:
-            # uvicorn cancels the requests that are still open after the grace period.
-            request.take_back()
-            return await self.write_error(request, ServiceUnavailable(STOPPED))
         except Exception as error:
             request.take_back()
             failure = await self.write_error(request, error)

@@ -111,10 +111,10 @@ class WholeResponse:
     async def run(self, app: ASGIApp) -> None:
         """Let *app* answer the request; if its response is not complete, send a 500 or close."""
         try:
-            with suppress(ClientDisconnected):
+            # uvicorn cancels tasks that are open after GRACE_S.
+            with suppress(ClientDisconnected, asyncio.CancelledError):
                 await app(self.scope, self.receive, self.send)
-        # uvicorn cancels tasks that are open after GRACE_S: `_fail` then ends their responses.
-        except (Exception, asyncio.CancelledError):
+        except Exception:
             log.exception("application failed")
             self._fail()
         else:
