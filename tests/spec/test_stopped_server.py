@@ -1,7 +1,11 @@
 """A server that stops while requests are open answers them, also if they wait for the chain."""
 
+import asyncio
 import json
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
+from typing import Any
 
 import pytest
 
@@ -12,8 +16,10 @@ from support.processes.served import PATIENCE_S, Client, Served, served
 from support.scenes.engine import writing
 from support.scenes.payments.payment_world import World
 from support.scenes.payments.selling_api import KEY, PURCHASE, SellingApi, opened
+from support.scenes.service import bearer
 
 REPORT = f"/v1/token/{TRACKED}"
+ROTATION = "/v1/credits/rotate"
 
 
 async def ask(client: Client, method: str, path: str, *headers: str) -> None:
@@ -25,6 +31,26 @@ def stopping(shop: SellingApi) -> AbstractAsyncContextManager[Served]:
     """Serve *shop*, and end the waits for the chain at once when the block ends."""
     draining = Draining(at_last=shop.world.chains[-1].stop)
     return served(shop.service.app, Bounds(), draining=draining, grace_s=LAST_S)
+
+
+@contextmanager
+def stalled(table: Any, method: str) -> Iterator[threading.Event]:
+    """Delay the return of *method* of *table* until the block ends; the event is set on a call."""
+    has_begun, may_end = threading.Event(), threading.Event()
+    write = getattr(table, method)
+
+    def write_and_stall(*values: Any) -> Any:
+        written = write(*values)
+        has_begun.set()
+        assert may_end.wait(PATIENCE_S)
+        return written
+
+    setattr(table, method, write_and_stall)
+    try:
+        yield has_begun
+    finally:
+        may_end.set()
+        setattr(table, method, write)
 
 
 @pytest.mark.parametrize(("method", "path"), [("POST", PURCHASE), ("GET", REPORT)])
@@ -113,3 +139,28 @@ async def test_a_payment_that_was_not_sent_when_the_server_stops_can_be_sent_aga
     world.go_wrong()
     async with opened(world) as restarted:
         assert (await restarted.send("POST", PURCHASE, payment)).status_code == 201
+
+
+async def test_a_rotation_of_unknown_outcome_when_the_server_stops_is_503_with_its_key(
+    world: World,
+) -> None:
+    async with opened(world) as stopped, AsyncExitStack() as stack:
+        bought = await stopped.buy()
+        old = bearer(bought.json()["data"]["token"])
+        table = vars(world.stores[-1])["_table"].purchase
+        with stalled(table, "rotate") as has_begun:
+            async with served(stopped.service.app, Bounds(), grace_s=0) as server:
+                client = await stack.enter_async_context(server.connection())
+                await ask(client, "POST", ROTATION, f"Authorization: {old['authorization']}")
+                assert await asyncio.to_thread(has_begun.wait, PATIENCE_S)
+            status, headers, body = await client.answer()
+
+    answer = json.loads(body)
+    assert (status, answer["error"]["code"]) == (503, "SERVICE_UNAVAILABLE")
+    assert "may have been moved" in answer["error"]["message"]
+    async with opened(world) as restarted:
+        key = {"Idempotency-Key": headers["idempotency-key"]}
+        rotated = await restarted.client.post(ROTATION, headers={**old, **key})
+        found = rotated.json()["data"]
+        balance = await restarted.client.get("/v1/credits/balance", headers=bearer(found["token"]))
+    assert balance.json()["data"]["balance"] == found["credits"] > 0

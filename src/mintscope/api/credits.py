@@ -250,7 +250,8 @@ class RotateRoutes:
             moved = await merchant.rotations.rotate(holder, digest, hint(token), now=now)
         except Inconsistent:
             raise
-        except errors.ServiceUnavailable as failure:
+        # A server that stops cancels its requests, but the client needs the key of the rotation.
+        except (errors.ServiceUnavailable, asyncio.CancelledError) as failure:
             request.response_headers.append((IDEMPOTENCY_KEY, key.encode()))
             raise errors.ServiceUnavailable(MAY_BE_MOVED) from failure
         if moved is RotationDenied.ROTATED:
