@@ -206,6 +206,11 @@ class SteppedStore:
             raise Violation("resolved without a row")
         return await self.world.store.resolve(message_hash, evidence, now=now, again_ms=again_ms)
 
+    async def resolve_for_client(
+        self, message_hash: MessageHash, evidence: Evidence, *, now: UnixMs, again_ms: int
+    ) -> Payment:
+        return await self.resolve(message_hash, evidence, now=now, again_ms=again_ms)
+
     async def lease(self, *, now: UnixMs, until: UnixMs, count_max: int) -> Sequence[Payment]:
         await step()
         # Leases only save requests to the chain, so they are ignored here.
@@ -721,7 +726,7 @@ WALL_CLOCK_EXPIRY: Final = (
     "evidence = weigh(payment, sighting)\n",
     "evidence = weigh(payment, sighting) or Dead(height=EXPIRED)\n",
 )
-RESOLVE: Final = "await self.store.resolve(name, evidence, now=now, again_ms=again_ms)"
+RESOLVE: Final = "await self.store.resolve_for_client(name, evidence, now=now, again_ms=again_ms)"
 ANSWER_FROM_MEMORY: Final = (
     f"return {RESOLVE}",
     f"{RESOLVE}\n            return apply(payment, evidence)",

@@ -164,3 +164,22 @@ async def test_a_rotation_of_unknown_outcome_when_the_server_stops_is_503_with_i
         found = rotated.json()["data"]
         balance = await restarted.client.get("/v1/credits/balance", headers=bearer(found["token"]))
     assert balance.json()["data"]["balance"] == found["credits"] > 0
+
+
+@pytest.mark.parametrize(("method", "path"), [("POST", PURCHASE), ("GET", REPORT)])
+async def test_a_payment_that_may_be_settled_when_the_server_stops_is_503_with_its_key(
+    world: World, method: str, path: str
+) -> None:
+    async with opened(world) as stopped, AsyncExitStack() as stack:
+        payment = await stopped.paid(method, path)
+        with stalled(vars(world.stores[-1])["_table"], "resolve") as has_begun:
+            async with served(stopped.service.app, Bounds(), grace_s=0) as server:
+                client = await stack.enter_async_context(server.connection())
+                await ask(client, method, path, f"PAYMENT-SIGNATURE: {payment}")
+                assert await asyncio.to_thread(has_begun.wait, PATIENCE_S)
+            status, headers, body = await client.answer()
+
+    assert (status, json.loads(body)["error"]["code"]) == (503, "PAYMENT_PENDING")
+    async with opened(world) as restarted:
+        redeemed = await restarted.send(method, path, payment, key=headers["idempotency-key"])
+    assert redeemed.is_success, redeemed.text

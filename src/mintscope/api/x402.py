@@ -442,9 +442,7 @@ class ResourceServer:
 
     async def _tell_settled(self, request: Request, settled: Settled) -> None:
         if settled.redelivered:
-            request.response_headers.append(REPLAYED)  # and a redelivery needs no 402 before it
-        else:
-            await self._gate.give_back(request)
+            request.response_headers.append(REPLAYED)
         assert self._merchant is not None
         response = encode_settled(
             self._merchant.facilitator.terms,
@@ -457,6 +455,8 @@ class ResourceServer:
             at = iso_time(settled.payment.begun_at)
             receipt = encode_receipt(signature=settled.payment.signature, settled_at=at)
             request.response_headers += (_header(RECEIPT_HEADER, receipt), RECEIPT_SHOWN)
+        if not settled.redelivered:  # a redelivery needs no 402 before it
+            await self._gate.give_back(request)
 
     def _as_error(
         self,

@@ -544,9 +544,9 @@ class Facilitator:
                 sighting = await self.chain.wait(payment.signature, patience_s=min(pause_s, left_s))
                 if isinstance(sighting, Unseen):
                     (sighting,) = await self.chain.look([payment.signature])
-            except ports.ChainUnavailable:
+                payment = await self._resolve(payment, sighting)
+            except (ports.ChainUnavailable, ports.Interrupted):
                 return payment  # still pending: the reconciler finds the outcome
-            payment = await self._resolve(payment, sighting)
             if payment.state is not State.PENDING or isinstance(sighting, UnreadablePayment):
                 break
         return payment
@@ -579,6 +579,8 @@ class Facilitator:
         now = self.clock.now()
         again_ms = ports.final_after_ms(self.slot_s())
         try:
-            return await self.store.resolve(name, evidence, now=now, again_ms=again_ms)
+            return await self.store.resolve_for_client(name, evidence, now=now, again_ms=again_ms)
+        except ports.Interrupted:
+            raise
         except ServiceUnavailable:
             return payment  # the store has not confirmed the outcome

@@ -52,6 +52,10 @@ class Inconsistent(ServiceUnavailable, code=ErrorCode.SERVICE_UNAVAILABLE):
     """The store refused a change that contradicts its data; only that change is lost."""
 
 
+class Interrupted(ServiceUnavailable, code=ErrorCode.SERVICE_UNAVAILABLE):
+    """The server, which stops, cancelled a request while the store changed a payment."""
+
+
 class Found(msgspec.Struct, frozen=True):
     """A payment that was looked up; None if it has no row.
 
@@ -358,6 +362,19 @@ class PaymentStore(Protocol):
 
         again_ms    milliseconds until the payment is checked again, to find out whether it is final
         Raises      Inconsistent if the payment was never begun, or if the books refuse the change
+        """
+
+    async def resolve_for_client(
+        self,
+        message_hash: MessageHash,
+        evidence: Evidence,
+        *,
+        now: UnixMs,
+        again_ms: int,
+    ) -> Payment:
+        """Do what `resolve` does, but raise Interrupted if the caller is cancelled.
+
+        The change may then be stored.
         """
 
     async def lease(self, *, now: UnixMs, until: UnixMs, count_max: int) -> Sequence[Payment]:

@@ -178,6 +178,16 @@ class MemoryPaymentStore:
             row.payment = after
         return self._seen(row)
 
+    async def resolve_for_client(
+        self,
+        message_hash: MessageHash,
+        evidence: Evidence,
+        *,
+        now: UnixMs,
+        again_ms: int,
+    ) -> Payment:
+        return await self.resolve(message_hash, evidence, now=now, again_ms=again_ms)
+
     async def adopt(
         self, payment: Payment, landed: Landed, *, by: Actor, now: UnixMs
     ) -> Payment | AlreadyUsed:

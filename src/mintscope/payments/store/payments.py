@@ -341,6 +341,24 @@ class SqlPaymentStore:
         )
         return found.after
 
+    async def resolve_for_client(
+        self,
+        message_hash: MessageHash,
+        evidence: Evidence,
+        *,
+        now: UnixMs,
+        again_ms: int,
+    ) -> Payment:
+        """Do what `resolve` does, but raise Interrupted if the caller is cancelled.
+
+        The change may then be stored.
+        """
+        try:
+            return await self.resolve(message_hash, evidence, now=now, again_ms=again_ms)
+        except CancelledError as cause:
+            # A server that stops cancels its requests, but the client needs the key of the payment.
+            raise ports.Interrupted(UNAVAILABLE) from cause
+
     async def adopt(
         self, payment: Payment, landed: Landed, *, by: Actor, now: UnixMs
     ) -> Payment | ports.AlreadyUsed:
