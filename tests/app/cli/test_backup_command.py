@@ -230,6 +230,20 @@ def test_a_pepper_that_is_kept_apart_is_restored(
     assert run("credits", "list", **new).exit_code == 0
 
 
+def test_a_restore_is_refused_if_the_configured_folder_of_secrets_has_no_pepper(
+    data: Path, tmp_path: Path
+) -> None:
+    made = tmp_path / "made"
+    assert run("backup", str(made), BACKUP__SECRETS_TO=str(tmp_path / "safe")).exit_code == 0
+    assert (data / PEPPER_FILE).exists()
+    new = {"DATA_DIR": str(tmp_path / "new"), "STORE": ""}
+    refused = run("restore", str(made), **new, BACKUP__SECRETS_TO=str(tmp_path / "other"))
+
+    assert refused.exit_code == 1
+    assert f"expected the file {tmp_path / 'other' / PEPPER_FILE}" in refused.stderr
+    assert not (tmp_path / "new" / MONEY_FILE).exists()
+
+
 def test_a_backup_of_an_empty_folder_does_not_replace_the_copied_pepper(
     data: Path, tmp_path: Path
 ) -> None:

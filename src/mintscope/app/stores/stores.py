@@ -80,9 +80,10 @@ def restore(
     if secrets is None:
         is_apart = not (source / folder.PEPPER_FILE).exists()
         secrets = config.backup.secrets_to if is_apart else None
-    elif config.credits.pepper is None and not (secrets / folder.PEPPER_FILE).exists():
-        lacking = secrets / folder.PEPPER_FILE
-        raise CannotCopy(f"expected the file {lacking}, without which all credentials are void")
+    if secrets is not None and config.credits.pepper is None:
+        kept = secrets / folder.PEPPER_FILE
+        if not kept.exists():
+            raise CannotCopy(f"expected the file {kept}, without which all credentials are void")
     file = config.data_dir / folder.ROOTS_FILE
     # Read first, because the copies below replace the file.
     roots = {*folder.load_roots(file)}
