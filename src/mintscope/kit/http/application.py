@@ -351,7 +351,10 @@ async def _disconnect(receive: Receive) -> None:
 
 
 STOPS: Final = "this process is about to stop"
-STOPPED: Final = "The service stopped before it could answer: send the same request again."
+STOPPED: Final = (
+    "The service stopped before it could answer, so the outcome of the request is unknown. If the"
+    " request has a payment, do not pay again: send the same payment again."
+)
 LAST_S: Final = 2  # seconds in which open requests can still be answered in full
 
 
