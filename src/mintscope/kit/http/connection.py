@@ -1,6 +1,6 @@
 """An HTTP/1.1 connection, with bounds on requests and responses.
 
-    request line and headers   16 KiB in all, 2.5 KiB of URL, 100 headers, else 431
+    request line and headers   16 KiB in all, 3 KiB of URL, 100 headers, else 431
     body                       64 KiB, declared or streamed, else 413; at most 1,024 pieces, else
                                400
     a whole request            14 s from its first byte (the first request: from the opening of the
