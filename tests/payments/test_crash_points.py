@@ -199,17 +199,18 @@ class SteppedStore:
         return await self.world.store.begin(asked)
 
     async def resolve(
-        self, message_hash: MessageHash, evidence: Evidence, *, now: UnixMs, again_ms: int
+        self,
+        message_hash: MessageHash,
+        evidence: Evidence,
+        *,
+        now: UnixMs,
+        again_ms: int,
+        is_for_client: bool = False,  # noqa: ARG002 - no request is cancelled here
     ) -> Payment:
         await step()
         if message_hash not in self.world.store.rows:
             raise Violation("resolved without a row")
         return await self.world.store.resolve(message_hash, evidence, now=now, again_ms=again_ms)
-
-    async def resolve_for_client(
-        self, message_hash: MessageHash, evidence: Evidence, *, now: UnixMs, again_ms: int
-    ) -> Payment:
-        return await self.resolve(message_hash, evidence, now=now, again_ms=again_ms)
 
     async def lease(self, *, now: UnixMs, until: UnixMs, count_max: int) -> Sequence[Payment]:
         await step()
@@ -726,7 +727,9 @@ WALL_CLOCK_EXPIRY: Final = (
     "evidence = weigh(payment, sighting)\n",
     "evidence = weigh(payment, sighting) or Dead(height=EXPIRED)\n",
 )
-RESOLVE: Final = "await self.store.resolve_for_client(name, evidence, now=now, again_ms=again_ms)"
+RESOLVE: Final = """await self.store.resolve(
+                name, evidence, now=now, again_ms=again_ms, is_for_client=True
+            )"""
 ANSWER_FROM_MEMORY: Final = (
     f"return {RESOLVE}",
     f"{RESOLVE}\n            return apply(payment, evidence)",

@@ -579,7 +579,9 @@ class Facilitator:
         now = self.clock.now()
         again_ms = ports.final_after_ms(self.slot_s())
         try:
-            return await self.store.resolve_for_client(name, evidence, now=now, again_ms=again_ms)
+            return await self.store.resolve(
+                name, evidence, now=now, again_ms=again_ms, is_for_client=True
+            )
         except ports.Interrupted:
             raise
         except ServiceUnavailable:

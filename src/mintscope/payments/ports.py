@@ -355,26 +355,18 @@ class PaymentStore(Protocol):
         *,
         now: UnixMs,
         again_ms: int,
+        is_for_client: bool = False,
     ) -> Payment:
         """Change the state of a payment by *evidence* from the chain, and return the payment.
 
         Its purchase is delivered, frozen or released accordingly.
 
-        again_ms    milliseconds until the payment is checked again, to find out whether it is final
-        Raises      Inconsistent if the payment was never begun, or if the books refuse the change
-        """
-
-    async def resolve_for_client(
-        self,
-        message_hash: MessageHash,
-        evidence: Evidence,
-        *,
-        now: UnixMs,
-        again_ms: int,
-    ) -> Payment:
-        """Do what `resolve` does, but raise Interrupted if the caller is cancelled.
-
-        The change may then be stored.
+        again_ms        milliseconds until the payment is checked again, to find out whether it is
+                        final
+        is_for_client   whether a client waits; if its request is cancelled, Interrupted is raised,
+                        and the change may be stored
+        Raises          Inconsistent if the payment was never begun, or if the books refuse the
+                        change
         """
 
     async def lease(self, *, now: UnixMs, until: UnixMs, count_max: int) -> Sequence[Payment]:

@@ -162,6 +162,7 @@ class MemoryPaymentStore:
         *,
         now: UnixMs,
         again_ms: int,
+        is_for_client: bool = False,  # noqa: ARG002 - no request is cancelled here
     ) -> Payment:
         row = self.rows.get(message_hash)
         if row is None:
@@ -177,16 +178,6 @@ class MemoryPaymentStore:
                 self._move_purchase(row, after)
             row.payment = after
         return self._seen(row)
-
-    async def resolve_for_client(
-        self,
-        message_hash: MessageHash,
-        evidence: Evidence,
-        *,
-        now: UnixMs,
-        again_ms: int,
-    ) -> Payment:
-        return await self.resolve(message_hash, evidence, now=now, again_ms=again_ms)
 
     async def adopt(
         self, payment: Payment, landed: Landed, *, by: Actor, now: UnixMs

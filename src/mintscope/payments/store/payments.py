@@ -329,35 +329,25 @@ class SqlPaymentStore:
         *,
         now: UnixMs,
         again_ms: int,
+        is_for_client: bool = False,
     ) -> Payment:
         """Change the state of a payment by *evidence* from the chain, and return the payment.
 
         Its credits move in the same transaction.
 
-        again_ms    milliseconds until the payment is checked again
-        """
-        found = await self._write(
-            lambda: self._table.resolve(message_hash, evidence, now, again_ms)
-        )
-        return found.after
-
-    async def resolve_for_client(
-        self,
-        message_hash: MessageHash,
-        evidence: Evidence,
-        *,
-        now: UnixMs,
-        again_ms: int,
-    ) -> Payment:
-        """Do what `resolve` does, but raise Interrupted if the caller is cancelled.
-
-        The change may then be stored.
+        again_ms        milliseconds until the payment is checked again
+        is_for_client   whether a client waits; if its request is cancelled, Interrupted is raised,
+                        and the change may be stored
         """
         try:
-            return await self.resolve(message_hash, evidence, now=now, again_ms=again_ms)
+            found = await self._write(
+                lambda: self._table.resolve(message_hash, evidence, now, again_ms)
+            )
         except CancelledError as cause:
-            # A server that stops cancels its requests, but the client needs the key of the payment.
-            raise ports.Interrupted(UNAVAILABLE) from cause
+            if is_for_client:  # a stopping server cancels it, but the client needs its key
+                raise ports.Interrupted(UNAVAILABLE) from cause
+            raise
+        return found.after
 
     async def adopt(
         self, payment: Payment, landed: Landed, *, by: Actor, now: UnixMs
