@@ -150,9 +150,15 @@ async def converse(fleet: Fleet, conversations: list[Conversation], trouble: str
         await asyncio.gather(*breaking, fleet.kill_one(random))
     elif trouble == "slow store":
         async with fleet.standing_still():
-            broken = asyncio.gather(*breaking)
-            await asyncio.sleep(STILL_S)
-        await broken
+            # Streams leave during the block: after it, they could get a minute that they do not read.
+            broken = [asyncio.ensure_future(each) for each in breaking]
+            leaving = [
+                task
+                for task, each in zip(broken, conversations, strict=True)
+                if each.route == STREAM
+            ]
+            await asyncio.gather(asyncio.sleep(STILL_S), *leaving)
+        await asyncio.gather(*broken)
     else:
         await asyncio.gather(*breaking)
     await asyncio.gather(*(each.be_answered(fleet) for each in conversations))
