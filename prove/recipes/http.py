@@ -144,7 +144,7 @@ BROKEN: Final = Recipe(
         Mutant(
             "a repetition does not count",
             "credits/sqlite.py",
-            "return ledger.Debited(debit, self.balance(debit.account), month, is_repeat=True)",
+            "return ledger.Debited(debit, self.balance(debit.account), month, at, is_repeat=True)",
             "pass",
             ("e2e/test_conversation_storm.py",),
         ),
@@ -207,8 +207,8 @@ BROKEN: Final = Recipe(
         Mutant(
             "what a dead process took on PostgreSQL is given back without its name",
             "credits/postgres.py",
-            "yield ledger.Reversal(account, -delta, key, counted_in, once=once, endpoint=endpoint)",
-            "yield ledger.Reversal(account, -delta, key, counted_in, endpoint=endpoint)",
+            "yield ledger.Reversal(account, -delta, key, counted_in, None, once, endpoint, at)",
+            "yield ledger.Reversal(account, -delta, key, counted_in, None, None, endpoint, at)",
             ("contract/test_debit_ledger.py",),
         ),
         Mutant(
