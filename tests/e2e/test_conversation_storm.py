@@ -150,7 +150,7 @@ async def converse(fleet: Fleet, conversations: list[Conversation], trouble: str
         await asyncio.gather(*breaking, fleet.kill_one(random))
     elif trouble == "slow store":
         async with fleet.standing_still():
-            # Streams leave during the block: after it, they could get a minute that they do not read.
+            # Streams leave during the block: after it, they could get a minute, but do not read it.
             broken = [asyncio.ensure_future(each) for each in breaking]
             leaving = [
                 task
