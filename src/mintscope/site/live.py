@@ -10,6 +10,7 @@ import structlog
 from typing_extensions import override
 
 from mintscope.api.events import EventStream
+from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.http.response import NO_OUTLET, Outlet
 from mintscope.kit.http.server_sent import encode_event
 from mintscope.kit.primitives import Mint
@@ -80,7 +81,8 @@ class Channel(Generic[View]):
 
     Pages that show the same are readers of one view, which is read once for all of them.
 
-    look        returns the news of each view; views without news are left out
+    look        returns the news of each view; views without news are left out.  If it raises an
+                error, such as ServiceUnavailable, it is called again after *again_s*
     pause_s     the shortest pause after a read, in seconds
     is_watched  whether to read again and again, even if `note` is not called
     again_s     delay after a failed read, in seconds
@@ -149,6 +151,10 @@ class Channel(Generic[View]):
         views = dict.fromkeys(self._readers.values())
         try:
             found = await self.look(views)
+        except ServiceUnavailable as failure:
+            log.warning("open pages are not updated", reason=str(failure))
+            self._is_due = True
+            return False
         except Exception:  # a bug: pages stay open, and get news later
             log.exception("data of open pages cannot be read")
             self._is_due = True

@@ -5,6 +5,9 @@ from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
+from structlog.testing import capture_logs
+
+from mintscope.kit.errors import ServiceUnavailable
 from mintscope.site.live import Channel, News, PageStream
 
 PAUSE_S = 0.001
@@ -106,3 +109,20 @@ async def test_a_failed_look_is_repeated_and_pages_are_updated_then() -> None:
         await until_quiet(channel)
         assert outlet.written == [b"a=7"]
     assert not failures
+
+
+async def test_a_look_that_the_store_does_not_answer_is_logged_as_no_bug() -> None:
+    counter, failures = Counter(7), [ServiceUnavailable("no answer")]
+
+    async def look(views: Collection[str]) -> Mapping[str, News]:
+        if failures:
+            raise failures.pop()
+        return await counter.look(views)
+
+    channel, outlet = Channel(look, PAUSE_S, again_s=PAUSE_S), KeptOutlet()
+    with capture_logs() as lines, channel.reading(stream_into(outlet), "a"):
+        await until_quiet(channel)
+
+    assert outlet.written == [b"a=7"]
+    (line,) = lines
+    assert (line["log_level"], line["reason"]) == ("warning", "no answer")

@@ -5,6 +5,7 @@ import gc
 import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from html import unescape
 from pathlib import Path
 from time import process_time
@@ -109,6 +110,21 @@ async def test_a_candle_is_sent_as_the_page_would_show_it(tmp_path: Path) -> Non
         assert reported["candles"][-1][5] == 321.5
         assert reported["swaps"][0]["signature"] == f"{'9':0>4}".replace("0", "Q") + "x" * 83
         assert reported["lastTrade"] == market.clock.now() // 1000
+
+
+async def test_a_page_gets_its_candles_after_a_read_that_the_store_did_not_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mintscope.site.token.live.Channel", partial(Channel, again_s=0.001))
+    async with open_site(tmp_path) as (site, market), page_at(site, SOL) as reader:
+        await until(reader, "market")
+        market.series.unanswered = 1
+        await market.trade(swap_of(SOL, 250.0, dollars=99.0, number=7), after_s=2)
+        async with asyncio.timeout(10):
+            candle = await until_candle(reader, 250.0)
+
+    assert candle[4] == 250.0
+    assert not market.series.unanswered
 
 
 async def test_indicators_of_every_chart_move_with_a_swap(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from mintscope.app.following import market_parts
 from mintscope.app.stores.market import Market
 from mintscope.credits.ledger import CreditLedger
 from mintscope.kit.clock import ManualClock
+from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.limits import Limits
 from mintscope.kit.primitives import Mint, Signature, Slot, UnixMs
 from mintscope.market.engine.engine import LiveMarket
@@ -79,14 +80,22 @@ class TokenMarket:
 
 
 class CountedSeries:
-    """Passes all calls to *series*, and counts them, except calls of `tip` and `facts`."""
+    """Passes all calls to *series*, and counts them, except calls of `tip` and `facts`.
+
+    unanswered   the number of the next counted calls that raise ServiceUnavailable instead
+    """
 
     def __init__(self, series: SeriesReader) -> None:
         self._series = series
         self.count = 0
+        self.unanswered = 0
 
     def __getattr__(self, name: str) -> Any:
-        self.count += name not in {"tip", "facts"}
+        if name not in {"tip", "facts"}:
+            self.count += 1
+            if self.unanswered:
+                self.unanswered -= 1
+                raise ServiceUnavailable("the store does not answer")
         return getattr(self._series, name)
 
 

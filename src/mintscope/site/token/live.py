@@ -11,10 +11,9 @@ from functools import partial
 from typing import Final
 
 import msgspec
-import structlog
 
 from mintscope.api.events import EndReason, EventStream
-from mintscope.kit.errors import ServiceError, ServiceUnavailable
+from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.http.response import Outlet
 from mintscope.kit.http.server_sent import encode_event
 from mintscope.kit.primitives import Mint
@@ -33,8 +32,6 @@ PAUSE_S: Final = 0.25  # pause between two reads of a token, the same as `broadc
 LIST_PAUSE_S: Final = 1.0  # pause between two reads of the list, in seconds
 VIEW_OVER: Final = "The view has ended. Load the page again."
 TIME_DIGITS_MAX: Final = 12
-
-LOG = structlog.get_logger(__name__)
 
 MaySee = Callable[[], Awaitable[bool]]
 
@@ -117,13 +114,9 @@ class LivePages:
         return on_one_axis((await self._reading.points(mint, width)).points, width.seconds)
 
     async def _look(self, mint: Mint, frames: Collection[Width]) -> Mapping[Width, News]:
-        """Return, by width, the event with candles and swaps; {} if they cannot be read."""
-        try:
-            swaps = await self._reading.swaps(mint)
-            newest = {each: await self._reading.newest(mint, each) for each in frames}
-        except ServiceError as failure:
-            LOG.warning("the candles of an open page cannot be read", reason=str(failure))
-            return {}
+        """Return, by width, the event with candles and swaps.  Raises ServiceUnavailable."""
+        swaps = await self._reading.swaps(mint)
+        newest = {each: await self._reading.newest(mint, each) for each in frames}
         events = {frame: _event(points, swaps) for frame, points in newest.items()}
         return {frame: News(event, event) for frame, event in events.items()}
 
