@@ -205,6 +205,18 @@ def test_a_process_that_may_end_is_not_restarted(tmp_path: Path) -> None:
     assert starts(tmp_path, "files") == 1
 
 
+@pytest.mark.process
+def test_a_process_that_may_end_is_restarted_if_a_reload_ends_it(tmp_path: Path) -> None:
+    runs = tmp_path / "files runs"
+    with Children(command=(sys.executable, "-c", PROGRAM)) as children:
+        children.on_hang_up(lambda: ["files"])
+        children.start("files", ["files", str(tmp_path)], role=Role(may_end=True))
+        until(children, runs.exists)
+        runs.unlink()
+        signal.raise_signal(signal.SIGHUP)
+        until(children, runs.exists)
+
+
 # On SIGTERM, waits until the other process has also got SIGTERM, then ends.
 TOGETHER = """
 import pathlib, signal, sys, time

@@ -260,7 +260,8 @@ ANSWER_S: Final = 0.5  # if a child starts later than this, its clients get 503 
 class Role:
     """The rules for the end of a child process.
 
-    may_end      whether the process may end without an error; then it is not restarted
+    may_end      whether the process may end without an error; then it is not restarted, unless a
+                 reload has ended it
     has_memory   whether its state is only in its memory: it is never restarted, and stops last
     is_vital     whether all other processes end if this one ends for good
     again        the arguments to add to its command line when it is restarted
@@ -274,7 +275,10 @@ class Role:
 
 @dataclass(slots=True, kw_only=True)
 class _Child:
-    """A child process, through all its restarts."""
+    """A child process, through all its restarts.
+
+    is_begun_again   whether a reload has ended the process, so that it is restarted in any case
+    """
 
     name: str
     arguments: Sequence[str]
@@ -284,6 +288,7 @@ class _Child:
     process: subprocess.Popen[bytes] | None = None
     started_s: float = 0.0
     start_again_s: float = float("inf")
+    is_begun_again: bool = False
     sibling: Sibling = field(default_factory=Sibling)
     backoff: Backoff = field(default_factory=Backoff)
 
@@ -410,14 +415,16 @@ class Children:
         # A child that hangs and does not read its pipe must not block the parent.
         os.set_blocking(child.process.stdin.fileno(), False)
         child.started_s, child.start_again_s = time.monotonic(), float("inf")
+        child.is_begun_again = False
         self._tell()
 
     def _hang_up(self, begun_again: Sequence[str]) -> None:
         """End the children in *begun_again*, to restart them; make the others reload settings."""
         for child in self._children:
             if child.process is not None:
-                is_ended = child.name in begun_again
-                child.process.send_signal(signal.SIGTERM if is_ended else signal.SIGHUP)
+                child.is_begun_again = child.is_begun_again or child.name in begun_again
+                number = signal.SIGTERM if child.is_begun_again else signal.SIGHUP
+                child.process.send_signal(number)
 
     def _look_at(self, child: _Child) -> None:
         """If *child* has ended, plan its restart; if its restart is due, start it."""
@@ -447,7 +454,7 @@ class Children:
             return
         _close_pipe(child.process)
         child.process = None
-        if code == 0 and child.role.may_end:
+        if code == 0 and child.role.may_end and not child.is_begun_again:
             return
         # A restart would not help: an operator must act, or the memory of the process is lost.
         if code == EXIT_OPERATOR or child.role.has_memory:
