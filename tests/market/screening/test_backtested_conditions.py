@@ -131,6 +131,9 @@ def slow_values(end: int, price: float, *, has_open: bool) -> dict[str, float | 
         values[f"volume_{name}"] = traded / 1e6
         values[f"swaps_{name}"] = sum(trade.price is not None for trade in inside)
         values[f"pressure_{name}"] = bought / traded if traded else None
+    if values["change_d1"] is None:  # of a younger token, the change is since the first price
+        first = next(trade.price for trade in known if trade.price is not None)
+        values["change_d1"] = price / first - 1
     for name, width in WIDTHS.items():
         candles = [
             c for c in definitions.candles(known, width) if has_open or c.start + width <= end
@@ -369,6 +372,32 @@ async def test_candles_from_a_time_are_all_read(tf: Literal["m5", "m30", "h4", "
     query = BacktestQuery(where="price > 0", tf=tf, from_=first, to=last)
     found = await findings_of(read, now, Mint(WSOL), query, checked_condition(query))
     assert (found.found.first, found.found.last, found.found.looks) == (first, last, 21)
+
+
+@pytest.mark.parametrize("dropped", [0, 3])
+def test_the_change_of_a_day_is_since_the_first_price_of_a_younger_token(dropped: int) -> None:
+    """If older candles were dropped, the first price is unknown."""
+    random, rows = Random(4), []
+    for n in range(100):
+        opened, closed = random.uniform(5, 15), random.uniform(5, 15)
+        prices = (opened, max(opened, closed), min(opened, closed), closed)
+        rows.append(SeriesCandle(UnixS(BEGIN + 3_600 * n), *prices, 1, 1, 1, *prices))
+    now = UnixS(BEGIN + 3_600 * 100)
+    series = Series(rows[dropped:], has_older=False, closed=dropped)
+    condition = parse_condition("change_d1 > 0", ALL_FIELDS)
+    asked = BacktestQuestion(condition, Timeframe.H1, UnixS(0), now, now, 0.003)
+    found = backtest(asked, {Timeframe.H1: PastCandles(series, None)})
+
+    closes = [each.close for each in rows]
+    before = [rows[0].open] * 24 + closes
+    is_higher = [close > earlier for close, earlier in zip(closes, before, strict=False)]
+    pairs = zip([False, *is_higher], is_higher, strict=False)
+    rises = [BEGIN + 3_600 * n for n, (was, is_so) in enumerate(pairs, 1) if is_so and not was]
+    assert found.first is not None
+    assert sum(each < BEGIN + 24 * 3_600 for each in rises) > 3
+    assert sum(each > BEGIN + 27 * 3_600 for each in rises) > 10
+    assert [each.time for each in found.firings] == [each for each in rises if each >= found.first]
+    assert (found.first - BEGIN > 24 * 3_600) is (dropped > 0)
 
 
 def test_looks_begin_with_the_first_candle_after_since() -> None:

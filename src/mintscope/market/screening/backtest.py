@@ -485,8 +485,11 @@ class _Rows:
         starts = self.ends - (_span_s(name) or 0)
         if kind == "change":
             at = np.searchsorted(self.ends, starts, side="right") - 1
-            earlier = self._closes[np.maximum(0, at)]
-            return np.where(at >= 0, self._closes / earlier - 1.0, np.nan)
+            first = np.nan
+            if name == "change_d1" and self.is_whole and self._candles:
+                first = self._candles[0].open  # as a screen does for a token younger than a day
+            earlier = np.where(at >= 0, self._closes[np.maximum(0, at)], first)
+            return self._closes / earlier - 1.0
         traded, bought, swaps = self._sums(starts)
         if kind == "swaps":
             found = swaps
