@@ -11,7 +11,7 @@ import pytest
 from typing_extensions import override
 
 from mintscope.kit.clock import ManualClock
-from mintscope.kit.errors import ServiceError
+from mintscope.kit.errors import ServiceError, ServiceUnavailable, StoreUnavailable
 from mintscope.kit.primitives import Mint, UnixMs
 from mintscope.market.engine.engine import Engine, LiveMarket, as_trades
 from mintscope.market.engine.frames import Frames
@@ -283,6 +283,24 @@ async def test_a_bug_of_a_load_ends_the_updates_of_its_listeners(scene: Scene) -
     await scene.settle()
 
     assert reported.lost == [f"SERVICE_UNAVAILABLE {TRADED[0]}"]
+
+
+@pytest.mark.parametrize("failure", [ServiceUnavailable(), StoreUnavailable(), TimeoutError()])
+async def test_a_stream_is_resumed_from_memory_if_the_log_cannot_be_read(
+    scene: Scene, failure: Exception
+) -> None:
+    reported = Reported()
+    await scene.broadcaster.prepare(TRADED[:1], None)
+    expected = scene.expected(TRADED[0])
+    seen = scene.log.seq
+    trade(scene.log, TRADED[0])
+    scene.log.failing = failure
+
+    await scene.broadcaster.prepare(TRADED[:1], seen + 1)
+    scene.broadcaster.join(reported, TRADED[:1])
+
+    assert reported.names == ["event: snapshot"]
+    assert reported.reports == {TRADED[0]: expected}
 
 
 async def test_a_snapshot_is_sent_if_the_log_was_trimmed(scene: Scene) -> None:

@@ -22,7 +22,13 @@ import msgspec
 import structlog
 
 from mintscope.kit.clock import Clock
-from mintscope.kit.errors import InsufficientData, ServiceError, ServiceUnavailable, TokenNotFound
+from mintscope.kit.errors import (
+    InsufficientData,
+    ServiceError,
+    ServiceUnavailable,
+    TokenNotFound,
+    UnusableStore,
+)
 from mintscope.kit.http.server_sent import encode_event
 from mintscope.kit.primitives import Mint, UnixS
 from mintscope.kit.time import MINUTE_S
@@ -130,13 +136,14 @@ class Broadcaster:
         """Load *mints* into memory, with all that reports of *kind* need.
 
         since   a position of the log up to which events are applied first, if the log has reached
-                it; None: any position is good enough
+                it and can be read; None: any position is good enough
 
         Raises TokenNotFound, InsufficientData or ServiceUnavailable if there is no report of one of
         *mints*.
         """
         if since is not None and since > self._market.seq:
-            with suppress(TimeoutError):  # a snapshot without the newest events is correct, too
+            # A snapshot without the newest events is correct, too.
+            with suppress(TimeoutError, ServiceUnavailable, UnusableStore):
                 await self._follower.catch_up()
         await asyncio.gather(*(self._follower.read(mint, kind) for mint in mints))
 
