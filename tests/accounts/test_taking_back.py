@@ -13,7 +13,7 @@ from mintscope.accounts.factor_rows import NewPasskey
 from mintscope.accounts.factors import code_at, step_of
 from mintscope.accounts.keys.scope import OPEN_SCOPES
 from mintscope.accounts.session import Session
-from mintscope.accounts.sessions import EVENTS_AT_ONCE
+from mintscope.accounts.sessions import EVENTS_AT_ONCE, NotPossible
 from mintscope.alerts.alert import Alert
 from mintscope.alerts.deliveries import Attempt, Deliveries, Ended
 from mintscope.app.stores.folder import MONEY_FILE, WEBHOOKS_FILE
@@ -312,6 +312,41 @@ async def test_an_undo_ends_the_access_of_an_agent_that_a_thief_claimed(
     assert site.rows("SELECT wallet FROM linked_wallet") == [(OWN_WALLET,)]
     hooks = site.rows("SELECT webhook_url FROM signal ORDER BY id")
     assert hooks == [(OWN_HOOK,), (OWN_HOOK,), (None,)]
+
+
+async def test_the_application_of_an_agent_that_a_thief_claimed_gives_no_key_after_an_undo(
+    site: Website, found: AccountContents
+) -> None:
+    signup_id, secret = await site.apply_for_key(MALLORY)
+    assert await site.accounts.signup.confirm_by_link((await site.link(MALLORY)).rpartition("/")[2])
+    await site.accounts.review.approve(signup_id, scopes=OPEN_SCOPES, note="", actor=COMMAND_LINE)
+    holder = await site.accounts.keys.find(await site.exchange(MALLORY, secret))
+    assert holder is not None
+    site.clock.advance(DAY_MS)
+    thief = await session_of(site, ALICE)
+    await change_address(site, thief, MALLORY)
+    await claim(site, thief, holder.key.user_id)
+    await take_back(site, await undo_in(site, ALICE, "e-mail address of your account"))
+
+    with pytest.raises(NotPossible):
+        await site.accounts.review.reset(signup_id, actor=COMMAND_LINE)
+    assert await site.accounts.exchange.recognise(EmailAddress(MALLORY), secret) is None
+    assert site.rows("SELECT id FROM api_key WHERE revoked_at IS NULL") == [(found.key_id,)]
+
+
+async def test_the_application_of_a_thief_with_the_changed_address_gives_no_key_after_an_undo(
+    site: Website, alice: Person, found: AccountContents
+) -> None:
+    await change_address(site, await session_of(site, ALICE), MALLORY)
+    signup_id, secret = await site.apply_for_key(MALLORY)
+    assert await site.accounts.signup.confirm_by_link((await site.link(MALLORY)).rpartition("/")[2])
+    await site.accounts.review.approve(signup_id, scopes=OPEN_SCOPES, note="", actor=COMMAND_LINE)
+    assert await status(alice, await site.exchange(MALLORY, secret)) == 200
+    await site.accounts.review.reset(signup_id, actor=COMMAND_LINE)
+    await take_back(site, await undo_in(site, ALICE, "e-mail address of your account"))
+
+    assert await site.accounts.exchange.recognise(EmailAddress(MALLORY), secret) is None
+    assert site.rows("SELECT id FROM api_key WHERE revoked_at IS NULL") == [(found.key_id,)]
 
 
 async def test_a_reset_ends_the_access_of_an_agent_that_a_thief_claimed_in_the_last_week(

@@ -36,6 +36,7 @@ from mintscope.accounts.sessions import (
     keep_session,
     unlink_telegram,
 )
+from mintscope.accounts.signups.application import subject_of
 from mintscope.accounts.user import (
     EmailTaken,
     Hasher,
@@ -384,6 +385,8 @@ class People(AccountService):
             for key in rows.api_keys.shown(agent.user_id, now, KEYS_SHOWN_MAX):
                 if key.status(now) is KeyStatus.ACTIVE:
                     rows.events.note(now, actor, CLAIMED, f"key:{key.key_id}", hint=key.hint)
+            for kept in rows.applications.of_user(agent.user_id):
+                rows.events.note(now, actor, CLAIMED, subject_of(kept.application.signup_id))
             rows.users.hand_over(agent.user_id, owner.user_id)
             hand_over(rows, agent.user_id, owner.user_id, now)
             rows.users.update(agent.user_id, removed_at=now)

@@ -24,6 +24,7 @@ from mintscope.accounts.session import (
     SessionEnded,
 )
 from mintscope.accounts.signups.application import SignupId, subject_of
+from mintscope.accounts.signups.signups import forget
 from mintscope.kit.audit import Actor, Event, EventFilter, UserId, user_actor
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.time import DAY_MS
@@ -216,7 +217,7 @@ def remove_user(rows: AccountRows, user_id: UserId, reviewer: Reviewer, at: Unix
 
 CAPPED: Final = "capped"  # the action in the audit log: the cap of a key was changed
 NETWORKS_CHANGED: Final = "changed networks"  # the action in the audit log
-CLAIMED: Final = "claimed"  # the action in the audit log: the key of an agent was claimed
+CLAIMED: Final = "claimed"  # the action in the audit log: on a key or application of an agent
 SPEND_ALERT_SET: Final = "set spend alert"  # the action in the audit log
 EVENTS_AT_ONCE: Final = 100  # events read at once in the search for earlier changes
 NOTICES_MAX: Final = 20  # the most e-mails of one kind to an owner in a day
@@ -253,7 +254,8 @@ def end_since(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> 
     Added factors, wallets, alerts and Telegram chats are removed.  Added keys, and keys with
     changed networks, are revoked.  Changed webhooks are stopped.  Changed caps and spend alerts are
     restored.  The keys, wallets and webhooks of a claimed agent count as added or changed at the
-    claim.  All other changes stay, such as deletions.
+    claim.  Applications that were added with their first key, or with a claimed agent, are deleted.
+    All other changes stay, such as deletions.
     """
     sessions = end_sessions(rows, user_id)
     app = rows.apps.of_user(user_id)
@@ -262,6 +264,7 @@ def end_since(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> 
     factors += sum(each.made_at >= since for each in rows.passkeys.of_user(user_id))
     drop_factors(rows, user_id, since=since)
     caps, keys = _end_keys(rows, user_id, since, at)
+    _end_applications(rows, user_id, since, at)
     wallets = [each for each in rows.wallets.of_user(user_id) if each.linked_at >= since]
     for linked in wallets:
         rows.wallets.unlink(user_id, linked.wallet)
@@ -299,22 +302,38 @@ def _end_keys(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> 
         if key.revoked_at is not None:
             continue
         # A key can only narrow networks, which gives no access, so its changes need no undo.
-        is_given = any(_has_done(rows, key, each, since) for each in (CLAIMED, NETWORKS_CHANGED))
+        subject = f"key:{key.key_id}"
+        is_given = any(
+            _has_done(rows, user_id, each, subject, since) for each in (CLAIMED, NETWORKS_CHANGED)
+        )
         if key.created_at >= since or is_given:
             rows.api_keys.update(key.key_id, revoked_at=at)
             keys += 1
         else:
-            is_changed, cap = _credits_before(rows, f"key:{key.key_id}", CAPPED, since)
+            is_changed, cap = _credits_before(rows, subject, CAPPED, since)
             if is_changed:
                 rows.api_keys.update(key.key_id, month_credits_max=cap)
                 caps += 1
     return caps, keys
 
 
-def _has_done(rows: AccountRows, key: KeyLine, action: str, since: UnixMs) -> bool:
-    """Return whether the owner of *key*, not a key, did *action* to it at *since* or later."""
-    owner = user_actor(key.user_id)
-    changes = _changes_of(rows, f"key:{key.key_id}", action)
+def _end_applications(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> None:
+    """Delete the applications that were added to the account at *since* or later.
+
+    Otherwise, the secret of such an application could be exchanged for a key of the account.
+    """
+    for kept in rows.applications.of_user(user_id):
+        signup_id = kept.application.signup_id
+        first = issued_keys(rows, signup_id)[0]
+        is_claimed = _has_done(rows, user_id, CLAIMED, subject_of(signup_id), since)
+        if first.created_at >= since or is_claimed:
+            forget(rows, signup_id, "forgotten", user_actor(user_id), at)
+
+
+def _has_done(rows: AccountRows, user_id: UserId, action: str, subject: str, since: UnixMs) -> bool:
+    """Return whether the user, not a key, did *action* to *subject* at *since* or later."""
+    owner = user_actor(user_id)
+    changes = _changes_of(rows, subject, action)
     newest_at = next((event.at for event in changes if event.actor == owner), None)
     return newest_at is not None and newest_at >= since
 
