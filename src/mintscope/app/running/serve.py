@@ -113,8 +113,7 @@ def living(process: str, loaded: Loaded, *, in_use: int = EXIT_OPERATOR) -> Iter
     configure_logging(loaded.config.log.level, json_lines=is_json)
     life = Life(is_json, time.monotonic())
     with naming_process(process), logging_uncaught():
-        settings_changed = changed_settings(loaded)
-        log.info("starts", version=__version__, commit=commit(), settings=settings_changed)
+        log.info("starts", version=__version__, commit=commit(), settings=changed_settings(loaded))
         with ending_in_words(in_use, life):
             yield life
         life.stops(0)
@@ -260,8 +259,7 @@ ANSWER_S: Final = 0.5  # if a child starts later than this, its clients get 503 
 class Role:
     """The rules for the end of a child process.
 
-    may_end      whether the process may end without an error; then it is not restarted, unless a
-                 reload has ended it
+    may_end      whether the process may end without an error; then only a reload restarts it
     has_memory   whether its state is only in its memory: it is never restarted, and stops last
     is_vital     whether all other processes end if this one ends for good
     again        the arguments to add to its command line when it is restarted
@@ -275,10 +273,7 @@ class Role:
 
 @dataclass(slots=True, kw_only=True)
 class _Child:
-    """A child process, through all its restarts.
-
-    is_begun_again   whether a reload has ended the process, so that it is restarted in any case
-    """
+    """A child process, through all its restarts."""
 
     name: str
     arguments: Sequence[str]
@@ -288,7 +283,7 @@ class _Child:
     process: subprocess.Popen[bytes] | None = None
     started_s: float = 0.0
     start_again_s: float = float("inf")
-    is_begun_again: bool = False
+    is_begun_again: bool = False  # a reload has ended the process, so it is restarted
     sibling: Sibling = field(default_factory=Sibling)
     backoff: Backoff = field(default_factory=Backoff)
 
@@ -423,8 +418,7 @@ class Children:
         for child in self._children:
             if child.process is not None:
                 child.is_begun_again = child.is_begun_again or child.name in begun_again
-                number = signal.SIGTERM if child.is_begun_again else signal.SIGHUP
-                child.process.send_signal(number)
+                child.process.send_signal(signal.SIGTERM if child.is_begun_again else signal.SIGHUP)
 
     def _look_at(self, child: _Child) -> None:
         """If *child* has ended, plan its restart; if its restart is due, start it."""
