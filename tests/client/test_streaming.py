@@ -98,8 +98,45 @@ def test_a_lost_connection_is_reopened_after_waits_that_double() -> None:
     call.lose(httpx.ReadError("gone"))
 
     assert [call.wait_s(), call.wait_s(), call.wait_s()] == [0.5, 1.0, 2.0]
-    list(call.feed(event("update", UPDATE, retry=3_000)))
-    assert call.wait_s() == 3.0
+    list(call.feed(event("update", UPDATE, retry=5_000)))
+    assert call.wait_s() == 5.0
+
+
+@pytest.mark.parametrize(
+    ("lived_ms", "waits"), [(44_999, [0.5, 1, 2, 4, 8, 8]), (45_000, [0.5] * 6)]
+)
+def test_the_waits_double_while_each_connection_is_lost_within_45_s_of_its_first_minute(
+    lived_ms: int, waits: list[float]
+) -> None:
+    """Each connection costs a minute, so a connection that is lost at once must not cost more."""
+    here = session()
+    call = LiveCall(here, [MINT])
+    assert isinstance(here.clock, ManualClock)
+    found = []
+    for _ in waits:
+        call.request()
+        list(call.feed(minute()))
+        here.clock.advance(lived_ms)
+        call.lose(httpx.ReadError("gone"))
+        found.append(call.wait_s())
+
+    assert found == waits
+
+
+def test_a_slow_connection_attempt_does_not_shorten_the_waits() -> None:
+    here = session()
+    call = LiveCall(here, [MINT])
+    assert isinstance(here.clock, ManualClock)
+    call.request()
+    list(call.feed(minute()))
+    call.lose(httpx.ReadError("gone"))
+    assert call.wait_s() == 0.5
+    call.request()
+    here.clock.advance(45_000)
+    list(call.feed(minute()))
+    call.lose(httpx.ReadError("gone"))
+
+    assert call.wait_s() == 1.0
 
 
 def test_a_connection_that_is_lost_after_a_silence_is_reopened() -> None:

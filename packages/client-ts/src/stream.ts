@@ -8,6 +8,9 @@ import { Attempt, type Transport, sleep } from "./transport.ts";
 import type { LiveReport, Report, ReportOptions } from "./types.ts";
 
 const SILENCE_MS_MAX = 45_000; // a connection without data is lost; heartbeats come every 15 s
+// Each connection costs a minute, so the waits double until a connection lasts for this time after
+// its first event
+const STABLE_AFTER_MS = 45_000;
 const SOCKET_SILENCE_MS_MAX = 75_000; // pings are not visible; a minute begins every 60 s
 // If the budget has no room for the next minute, the stream ends after this time of the current
 // minute
@@ -54,8 +57,10 @@ class LiveCall {
   readonly #call: Call<never>;
   readonly #reader = new EventReader();
   readonly #known = new Map<string, Fields>();
-  /** The retries since the beginning, or since the first loss after an event; null: no loss yet. */
-  #attempt: Attempt | null = newAttempt();
+  /** The retries since the beginning, or since the loss of the last stable connection. */
+  #attempt = newAttempt();
+  /** When the first event of the connection arrived; null: none has arrived. */
+  #openedAtMs: number | null = null;
   #reserved = 0;
   /** The reserved credits may have been spent from this time on. */
   #chargedFromMs = 0;
@@ -77,6 +82,7 @@ class LiveCall {
   async *connection(): AsyncGenerator<LiveReport, void, undefined> {
     this.#reserve(0);
     this.#leaveAtMs = Infinity;
+    this.#openedAtMs = null;
     this.#reader.restart();
     const socket = this.#transport.webSocket;
     yield* socket === undefined ? this.#events() : this.#messages(socket);
@@ -137,7 +143,11 @@ class LiveCall {
     } else if (failure instanceof RefusedError) {
       this.release(true); // the event of a charged minute comes before the end
     } else throw failure;
-    this.#attempt ??= newAttempt();
+    if (this.#openedAtMs !== null) {
+      const nowMs = performance.now();
+      if (nowMs >= this.#openedAtMs + STABLE_AFTER_MS) this.#attempt = newAttempt();
+      this.#attempt.sinceMs = nowMs; // the time for retries begins with the loss
+    }
     return Math.max(this.#attempt.waitMs(failure, this.#transport.patienceMs), this.#reader.retryMs);
   }
 
@@ -165,7 +175,7 @@ class LiveCall {
   }
 
   *#take(event: ServerEvent): Generator<LiveReport, void, undefined> {
-    this.#attempt = null; // the time for retries begins with the next loss
+    this.#openedAtMs ??= performance.now();
     const report = this.#hear(event);
     if (report !== null) yield report;
   }

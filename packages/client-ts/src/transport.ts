@@ -224,13 +224,14 @@ export class Attempt {
   signature: string | null = null;
   signIn: WalletSignIn | undefined;
   #repetitions = 0;
-  readonly #sinceMs: number;
+  /** When the time for retries began. */
+  sinceMs: number;
 
   constructor(key: string, payer: Payer | undefined, nowMs: number, signIn?: WalletSignIn) {
     this.key = key;
     this.payer = payer;
     this.signIn = signIn;
-    this.#sinceMs = nowMs;
+    this.sinceMs = nowMs;
   }
 
   /** Return the milliseconds to wait before a retry; without a retry, throw the error. */
@@ -244,7 +245,7 @@ export class Attempt {
     const asked = failure instanceof RefusedError ? failure.retryAfterMs : null;
     const own = backoffMs(this.#repetitions++);
     const wait = Math.max(asked ?? 0, isHeld ? (asked ?? PAYMENT_RETRY_MS) : own);
-    const until = this.#sinceMs + (isHeld ? PAYMENT_PATIENCE_MS : patienceMs);
+    const until = this.sinceMs + (isHeld ? PAYMENT_PATIENCE_MS : patienceMs);
     if (performance.now() + wait > until) throw isHeld ? new PendingError(this.key) : failure;
     return wait;
   }

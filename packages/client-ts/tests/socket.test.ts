@@ -1,7 +1,8 @@
 /** Streams by WebSocket, at a socket that says what it is given. */
 
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { type TestContext, test } from "node:test";
+import { setImmediate } from "node:timers/promises";
 
 import { Client, CreditBudget, OverBudgetError, UnpaidError, UnreachableError, WrongCallError } from "../src/index.ts";
 
@@ -10,6 +11,8 @@ const REPORT = { token: "m", slot: 7, price: { usd: 1, sol: 2 }, indicators: { m
 const UPDATE = { token: "m", slot: 8, price: { usd: 3, sol: 4 }, indicators: { m1: { rsi: 6 } } };
 const MINUTE = { type: "minute", retryMs: 1, data: { credits: 1, creditsRemaining: 4 } };
 const EMPTY = { reason: "insufficient_credits", message: "none", creditsReturned: 1 };
+
+const STEP_MS = 250;
 
 /** A WebSocket; each one that is opened sends the next of `conversations`, then closes. */
 function sockets(...conversations: (object | string)[][]) {
@@ -35,6 +38,25 @@ function sockets(...conversations: (object | string)[][]) {
     }
   }
   return { webSocket: Socket as unknown as typeof WebSocket, asked };
+}
+
+/** Stop the time; return a function that advances it by `ms` milliseconds. */
+function clock(t: TestContext): (ms: number) => Promise<void> {
+  const { now } = performance;
+  let nowMs = 0;
+  performance.now = () => nowMs;
+  t.after(() => {
+    performance.now = now;
+  });
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  return async (ms) => {
+    await setImmediate(); // lets the client continue
+    for (const until = nowMs + ms; nowMs < until; ) {
+      nowMs += STEP_MS;
+      t.mock.timers.tick(STEP_MS);
+      await setImmediate();
+    }
+  };
 }
 
 async function seen(client: Client): Promise<[number, number, unknown][]> {
@@ -128,3 +150,34 @@ test("a connection that is lost in a quiet time is opened again", async () => {
     performance.now = now;
   }
 });
+
+for (const [livedMs, waitsMs] of [
+  [44_750, [500, 1_000, 2_000, 4_000, 8_000, 8_000]],
+  [45_000, [500, 500, 500, 500, 500, 500]],
+] as const) {
+  test(`connections that are lost ${livedMs} ms after their first minute are opened again after ${waitsMs} ms`, async (t) => {
+    const advance = clock(t);
+    t.mock.method(Math, "random", () => 1);
+    const openings: number[] = [];
+    class Cut extends EventTarget {
+      constructor() {
+        super();
+        openings.push(performance.now());
+        queueMicrotask(() => this.dispatchEvent(new Event("open")));
+      }
+      send(): void {
+        this.dispatchEvent(new MessageEvent("message", { data: JSON.stringify(MINUTE) }));
+        setTimeout(() => this.close(), livedMs);
+      }
+      close(): void {
+        this.dispatchEvent(new Event("close"));
+      }
+    }
+    const webSocket = Cut as unknown as typeof WebSocket;
+    void new Client("http://a", { credential: TOKEN, webSocket }).stream(["m"]).next();
+    await advance(waitsMs.length * (livedMs + 8_000));
+
+    const gaps = waitsMs.map((_, at) => (openings[at + 1] ?? 0) - (openings[at] ?? 0) - livedMs);
+    assert.deepEqual(gaps, waitsMs);
+  });
+}

@@ -31,6 +31,9 @@ SILENCE_S_MAX: Final = 45.0
 # After these seconds of the current minute the next one may have been charged; if the budget has no
 # room for it, the stream ends at the first `expect_time` after them
 LEAVE_AFTER_S: Final = 40.0
+# Each connection costs a minute, so the waits double until a connection lasts for this time after
+# its first event
+STABLE_AFTER_S: Final = 45.0
 ENDS: Final = {
     "insufficient_credits": (402, "INSUFFICIENT_CREDITS"),
     "key_cap_reached": (402, "KEY_CAP_REACHED"),
@@ -94,6 +97,7 @@ class LiveCall:
         self._charged_from_s = 0.0  # the reserved credits may have been spent from this time on
         self._leave_at_s: float | None = None
         self._failures = 0
+        self._opened_s: float | None = None  # when the first event of the connection arrived
         # When the patience began: with the call, or with the first loss after an event
         self._since_s: float | None = session.clock.monotonic_s()
         self._failure: ClientError | None = None
@@ -107,6 +111,7 @@ class LiveCall:
         self._reserve()
         self._failure = None
         self._leave_at_s = None
+        self._opened_s = None
         self._reader.restart()
         request = self._session.build(self._call, "", "text/event-stream")
         request.headers.pop("Idempotency-Key", None)  # each connection begins a new paid minute
@@ -204,6 +209,8 @@ class LiveCall:
         self._since_s = now_s if self._since_s is None else self._since_s
         failure = self._failure or UnreachableError("the stream ended")
         asked_s = failure.retry_after_s if isinstance(failure, RefusedError) else None
+        if self._opened_s is not None and now_s >= self._opened_s + STABLE_AFTER_S:
+            self._failures = 0
         own_s = backoff_s(self._failures, self._session.chance())
         self._failures += 1
         wait_s = max(own_s, asked_s or 0.0, self._reader.retry_s or 0.0)
@@ -216,7 +223,8 @@ class LiveCall:
         self._release()
 
     def _hear(self, event: ServerEvent) -> LiveReport | None:
-        self._failures = 0
+        if self._opened_s is None:
+            self._opened_s = self._session.clock.monotonic_s()
         self._since_s = None
         match event.name:
             case "minute":
