@@ -8,23 +8,27 @@ export class SocketTexts {
   wasOpen = false;
   #wake: () => void = () => undefined;
 
-  /** Send `first` through `socket` when it is open. */
-  constructor(socket: WebSocket, first: string) {
+  /** Send `first` through `socket` when it is open. Each message is passed to `hear` on arrival. */
+  constructor(socket: WebSocket, first: string, hear: (text: string) => void) {
     this.#socket = socket;
     socket.addEventListener("open", () => {
       this.wasOpen = true;
       socket.send(first);
     });
     socket.addEventListener("message", (event) => {
-      this.#texts.push(String(event.data));
+      if (this.#isOver) return;
+      const text = String(event.data);
+      hear(text);
+      this.#texts.push(text);
       this.#wake();
     });
-    const end = (): void => {
-      this.#isOver = true;
-      this.#wake();
-    };
-    socket.addEventListener("close", end);
-    socket.addEventListener("error", end);
+    socket.addEventListener("close", () => this.#end());
+    socket.addEventListener("error", () => this.#end());
+  }
+
+  #end(): void {
+    this.#isOver = true;
+    this.#wake();
   }
 
   /**
@@ -43,7 +47,9 @@ export class SocketTexts {
     return this.#texts.shift() ?? (this.#isOver ? null : undefined);
   }
 
+  /** Close the socket; the messages that have arrived remain readable. */
   close(): void {
+    this.#end();
     this.#socket.close();
   }
 }

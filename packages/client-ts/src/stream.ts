@@ -15,6 +15,9 @@ const SOCKET_SILENCE_MS_MAX = 75_000; // pings are not visible; a minute begins 
 // If the budget has no room for the next minute, the stream ends after this time of the current
 // minute
 const LEAVE_AFTER_MS = 40_000;
+// The consumer may be busy when a minute begins, so its event may be read late; but the minute began
+// at most this time after the one before
+const MINUTE_MS_MAX = 70_000;
 
 /**
  * The reasons that end a stream, each with its HTTP status and code; after any other reason, the
@@ -66,6 +69,12 @@ class LiveCall {
   #chargedFromMs = 0;
   #creditsLeft: number | null = null;
   #leaveAtMs = Infinity;
+  /** When the current minute began; Infinity: none has begun. */
+  #minuteAtMs = Infinity;
+  /** Closes the connection at `leaveAtMs`. */
+  #leaving: ReturnType<typeof setTimeout> | undefined;
+  /** Closes the current connection. */
+  #hangUp: () => void = () => undefined;
 
   constructor(transport: Transport, mints: readonly string[], options: ReportOptions) {
     this.#transport = transport;
@@ -82,6 +91,7 @@ class LiveCall {
   async *connection(): AsyncGenerator<LiveReport, void, undefined> {
     this.#reserve(0);
     this.#leaveAtMs = Infinity;
+    this.#minuteAtMs = Infinity;
     this.#openedAtMs = null;
     this.#reader.restart();
     const socket = this.#transport.webSocket;
@@ -91,6 +101,7 @@ class LiveCall {
   async *#events(): AsyncGenerator<LiveReport, void, undefined> {
     const silence = new AbortController();
     const watch = setTimeoutOf(silence);
+    this.#hangUp = () => silence.abort(new Error("the budget has no room for another minute"));
     try {
       const headers: Record<string, string> = { Accept: "text/event-stream" };
       if (this.#reader.lastId !== null) headers["Last-Event-ID"] = this.#reader.lastId;
@@ -100,6 +111,7 @@ class LiveCall {
       try {
         for (;;) {
           const { done, value } = await reader.read().catch((cause: unknown) => {
+            this.#expectTime();
             throw new UnreachableError(`the stream was lost: ${String(cause)}`, { cause, mayBeCharged: true });
           });
           if (done) return;
@@ -110,6 +122,7 @@ class LiveCall {
         await reader.cancel().catch(() => undefined);
       }
     } finally {
+      clearTimeout(this.#leaving);
       watch.clear();
       silence.abort();
     }
@@ -118,20 +131,23 @@ class LiveCall {
   async *#messages(kind: typeof WebSocket): AsyncGenerator<LiveReport, void, undefined> {
     const { url, token } = this.#transport.socketOf(this.#call);
     const since = this.#reader.lastId === null ? {} : { lastEventId: this.#reader.lastId };
-    const texts = new SocketTexts(new kind(url), JSON.stringify({ type: "auth", ...token, ...since }));
+    const first = JSON.stringify({ type: "auth", ...token, ...since });
+    const texts = new SocketTexts(new kind(url), first, (text) => this.#count(text));
+    this.#hangUp = () => texts.close();
     try {
       for (;;) {
         const text = await texts.next(Math.min(SOCKET_SILENCE_MS_MAX, this.#leaveAtMs - performance.now()));
         if (typeof text !== "string" && !texts.wasOpen) {
           throw new UnreachableError("the WebSocket could not be opened", { mayBeCharged: false });
         }
-        if (text === null) return;
-        if (text !== undefined) yield* this.#take(messageOf(text, this.#reader));
-        // No message came: the connection is lost
-        else if (performance.now() < this.#leaveAtMs) return;
-        this.#expectTime();
+        if (typeof text === "string") yield* this.#take(messageOf(text, this.#reader));
+        else {
+          this.#expectTime();
+          return; // the connection is lost
+        }
       }
     } finally {
+      clearTimeout(this.#leaving);
       texts.close();
     }
   }
@@ -162,15 +178,18 @@ class LiveCall {
     return isSpent;
   }
 
-  /** Reserve the credits of the next minute, which may be charged after `afterMs` milliseconds. */
-  #reserve(afterMs: number): void {
+  /** Reserve the credits of the next minute, which may be charged from `chargedFromMs` on. */
+  #reserve(chargedFromMs: number): void {
     this.#transport.budget.reserve(this.#call.creditsMax);
     this.#reserved = this.#call.creditsMax;
-    this.#chargedFromMs = performance.now() + afterMs;
+    this.#chargedFromMs = chargedFromMs;
   }
 
   *#feed(text: string): Generator<LiveReport, void, undefined> {
-    for (const event of this.#reader.feed(text)) yield* this.#take(event);
+    for (const event of this.#reader.feed(text)) {
+      if (event.name === "minute") this.#begin(parse(event));
+      yield* this.#take(event);
+    }
     this.#expectTime();
   }
 
@@ -188,22 +207,35 @@ class LiveCall {
 
   #hear(event: ServerEvent): LiveReport | null {
     const data = parse(event);
-    if (event.name === "minute") this.#begin(Number(data["credits"]), Number(data["creditsRemaining"]));
-    else if (event.name === "snapshot") return this.#report(data, true);
-    else if (event.name === "update") return this.#report(data, false);
-    else if (event.name === "end") this.#end(data);
+    if (event.name === "snapshot") return this.#report(data, true);
+    if (event.name === "update") return this.#report(data, false);
+    if (event.name === "end") this.#end(data);
     return null;
   }
 
-  #begin(credits: number, left: number): void {
+  /** Count a minute when its message arrives: the consumer may take its messages much later. */
+  #count(text: string): void {
+    const told = fieldsOf(text);
+    const data = told?.["data"];
+    if (told?.["type"] === "minute" && isFields(data)) this.#begin(data);
+    if (performance.now() >= this.#leaveAtMs) this.#hangUp();
+  }
+
+  #begin(minute: Fields): void {
+    const credits = Number(minute["credits"]);
     this.#transport.budget.giveBack(this.#reserved - credits);
     this.#reserved = 0;
-    this.#creditsLeft = left;
+    this.#creditsLeft = Number(minute["creditsRemaining"]);
+    const nowMs = performance.now();
+    this.#minuteAtMs = Math.min(nowMs, this.#minuteAtMs + MINUTE_MS_MAX);
+    const endsMs = this.#minuteAtMs + LEAVE_AFTER_MS;
     try {
-      this.#reserve(LEAVE_AFTER_MS);
+      this.#reserve(endsMs);
     } catch (failure) {
       if (!(failure instanceof OverBudgetError)) throw failure;
-      this.#leaveAtMs = performance.now() + LEAVE_AFTER_MS;
+      this.#leaveAtMs = endsMs;
+      // By a timer, because the consumer may be busy at that time
+      this.#leaving = setTimeout(() => this.#hangUp(), endsMs - nowMs);
     }
   }
 

@@ -181,3 +181,93 @@ for (const [livedMs, waitsMs] of [
     assert.deepEqual(gaps, waitsMs);
   });
 }
+
+/** A WebSocket of a service that charges a minute each 60 s; `credits` is the number of minutes. */
+function charging() {
+  const charged = { credits: 0 };
+  class Socket extends EventTarget {
+    #next: ReturnType<typeof setTimeout> | undefined;
+    constructor() {
+      super();
+      queueMicrotask(() => this.dispatchEvent(new Event("open")));
+    }
+    #say(message: object): void {
+      this.dispatchEvent(new MessageEvent("message", { data: JSON.stringify(message) }));
+    }
+    send(): void {
+      this.#begin("snapshot");
+    }
+    #begin(type: string): void {
+      charged.credits += 1;
+      this.#say(MINUTE);
+      this.#say({ type, data: type === "snapshot" ? REPORT : UPDATE });
+      this.#next = setTimeout(() => this.#begin("update"), 60_000);
+    }
+    close(): void {
+      clearTimeout(this.#next);
+      this.dispatchEvent(new Event("close"));
+    }
+  }
+  return { webSocket: Socket as unknown as typeof WebSocket, charged };
+}
+
+for (const creditsInAll of [1, 2, 3]) {
+  test(`a stream costs at most its budget of ${creditsInAll} credits while the consumer is busy`, async (t) => {
+    const advance = clock(t);
+    const { webSocket, charged } = charging();
+    const budget = new CreditBudget({ creditsInAll });
+    const stream = new Client("http://a", { credential: TOKEN, webSocket, budget }).stream(["m"]);
+    await stream.next();
+    await advance(600_000);
+
+    assert.equal(charged.credits, creditsInAll);
+    for (let count = 1; count < creditsInAll; count++) assert.equal((await stream.next()).value?.slot, 8);
+    await assert.rejects(stream.next(), OverBudgetError);
+    assert.equal(budget.spent, creditsInAll);
+  });
+}
+
+for (const [creditsInAll, readsMs] of [
+  [1, [30_000, 39_000]],
+  [2, [30_000, 39_000, 58_000, 100_000]],
+] as const) {
+  test(`a stream of events with ${creditsInAll} credits ends if its consumer is busy after ${readsMs} ms`, async (t) => {
+    const advance = clock(t);
+    let charged = 0;
+    const fetch = (_: RequestInfo | URL, init?: RequestInit): Promise<Response> => {
+      const timers: ReturnType<typeof setTimeout>[] = [];
+      const start = (controller: ReadableStreamDefaultController): void => {
+        const say = (name: string, data: object): void => {
+          controller.enqueue(new TextEncoder().encode(`event: ${name}\ndata: ${JSON.stringify(data)}\n\n`));
+        };
+        const begin = (): void => {
+          charged += 1;
+          say("minute", MINUTE.data);
+          say("snapshot", REPORT);
+          timers.push(setTimeout(begin, 60_000));
+        };
+        begin();
+        for (const atMs of [30_000, 39_000, 58_000]) timers.push(setTimeout(() => say("update", UPDATE), atMs));
+        init?.signal?.addEventListener("abort", () => {
+          timers.forEach(clearTimeout);
+          controller.error(init.signal?.reason);
+        });
+      };
+      return Promise.resolve(new Response(new ReadableStream({ start })));
+    };
+    const budget = new CreditBudget({ creditsInAll });
+    const stream = new Client("http://a", { credential: TOKEN, fetch, budget }).stream(["m"]);
+    await stream.next();
+    for (const readMs of readsMs) {
+      await advance(readMs - STEP_MS - performance.now());
+      const report = stream.next();
+      await advance(STEP_MS);
+      await report;
+    }
+    await advance(600_000);
+
+    assert.equal(charged, creditsInAll);
+    await assert.rejects(stream.next(), OverBudgetError);
+    assert.equal(budget.spent, creditsInAll);
+  });
+}
