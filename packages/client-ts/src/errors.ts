@@ -108,8 +108,16 @@ export class UnreadableError extends ClientError {}
  */
 export class OverBudgetError extends ClientError {}
 
-/** The demand or challenge is invalid, or not for the pinned payee or called path: not signed. */
+/**
+ * The demand or challenge is invalid, or not for the pinned payee or called path, or the wallet did
+ * not sign it: nothing was paid. If the wallet threw an error, `cause` is that error.
+ */
 export class WillNotPayError extends ClientError {}
+
+/** Return the error of a call whose wallet threw `cause` instead of a signature. */
+export function notSigned(cause: unknown): ClientError {
+  return cause instanceof ClientError ? cause : new WillNotPayError("the wallet did not sign", { cause });
+}
 
 /** A payment may have been sent: repeat the call with `key` to redeem the payment. */
 export class PendingError extends ClientError {

@@ -1,4 +1,4 @@
-import { OverBudgetError, WillNotPayError } from "./errors.ts";
+import { OverBudgetError, WillNotPayError, notSigned } from "./errors.ts";
 
 /** One offer to pay: an entry of `accepts` in an x402 demand. */
 export interface Offer {
@@ -59,7 +59,8 @@ export class Payer {
   /**
    * Return the PAYMENT-SIGNATURE of the call with `key` for the demand in `header`, a
    * PAYMENT-REQUIRED. A payment that was signed for this key, or is being signed, is returned again.
-   * Throws WillNotPayError if no offer is for the pin, OverBudgetError if its limits do not allow it.
+   * Throws WillNotPayError if no offer is for the pin or the signer throws an error, OverBudgetError
+   * if the limits of the pin do not allow the offer.
    */
   async pay(header: string, key: string): Promise<string> {
     let payment = this.#unsettled.get(key);
@@ -97,7 +98,7 @@ export class Payer {
       return await this.#signer.sign(demand, offer, header);
     } catch (cause) {
       this.spent -= atoms;
-      throw cause;
+      throw notSigned(cause);
     }
   }
 

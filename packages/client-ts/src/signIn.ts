@@ -3,7 +3,7 @@
  * of x402, Sign-In With Solana).
  */
 
-import { WillNotPayError } from "./errors.ts";
+import { WillNotPayError, notSigned } from "./errors.ts";
 import { base58 } from "./keypair.ts";
 
 const HEADER = "SIGN-IN-WITH-X";
@@ -57,8 +57,16 @@ export class WalletSignIn {
       `${fields.domain} wants you to sign in with your Solana account:\n${address}\n\n` +
       `${fields.statement}\n\nURI: ${fields.uri}\nVersion: ${fields.version}\n` +
       `Chain ID: ${chain.chainId.slice("solana:".length)}\nNonce: ${fields.nonce}\nIssued At: ${fields.issuedAt}`;
-    const signature = base58(await this.#wallet.signMessage(new TextEncoder().encode(text)));
+    const signature = base58(await this.#signature(text));
     return btoa(JSON.stringify({ ...fields, address, chainId: chain.chainId, type: TYPE, signature }));
+  }
+
+  async #signature(text: string): Promise<Uint8Array> {
+    try {
+      return await this.#wallet.signMessage(new TextEncoder().encode(text));
+    } catch (cause) {
+      throw notSigned(cause);
+    }
   }
 }
 

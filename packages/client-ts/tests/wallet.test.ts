@@ -131,6 +131,28 @@ test("who has too few credits pays, if it may", async () => {
   assert.equal(payer.spent, 7n);
 });
 
+test("a wallet that refuses to sign costs nothing, and the call throws WillNotPayError", async () => {
+  const refusal = new Error("the user rejected the request");
+  const refuse = () => Promise.reject(refusal);
+  const pin = { network: "n", asset: "a", payTo: "p", atomsPerPayment: 10n, atomsInAll: 10n };
+  const payer = new Payer(pin, { sign: refuse });
+  const cases = [
+    { signIn: new WalletSignIn({ address: ADDRESS, signMessage: refuse }) },
+    { signIn: await signIn(), payer },
+    { payer },
+  ];
+  for (const options of cases) {
+    const { fetch } = scripted(unpaid(), unpaid());
+    const client = new Client(ORIGIN, { ...options, fetch });
+    const failure: unknown = await client.token(MINT).catch((each: unknown) => each);
+
+    assert.ok(failure instanceof WillNotPayError);
+    assert.equal(failure.cause, refusal);
+    assert.equal(client.budget.spent, 0);
+    assert.equal(payer.spent, 0n);
+  }
+});
+
 const { privateKey, publicKey } = generateKeyPairSync("ed25519");
 const DID = "did:web:api.example";
 const HEAD = { alg: "EdDSA", kid: `${DID}#one` };
