@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import pytest
 
+from mintscope.dex.base58 import decode
 from mintscope.dex.events import SELF_CALL
 from mintscope.dex.outcome import Decoded, QuarantineReason, RecognisedBy
 from mintscope.solana.blocks import WSOL
@@ -200,12 +201,15 @@ def test_no_recorded_swap_is_changed_by_new_owners_of_accounts(shared_data: Path
 A, B = address("mint a"), address("mint b")
 SET_AUTHORITY: Final = Ix(SPL, ["user out", USER], b"\x06\x02\x01" + bytes(32))
 CLOSE: Final = Ix(SPL, ["user out", USER, "closer"], b"\x09")
-REOPEN: Final = Ix(SPL, ["user out", A, USER], b"\x12" + bytes(32))
 DRAIN: Final = transfer("user out", "user 2", 990)
 SYNC: Final = Ix(SPL, ["user w"], b"\x11")
 ORCA: Final = "whirLbMiicVdio4qvUfM5KAg6Ct8VwpYzGff3uctyCc"
 ORCA_HOPS: Final = bytes.fromhex("c360ed6c44a2dbe6") + u64(1, 0)
 ROUTE: Final = bytes.fromhex("457d73daf5baf2c4") + u64(1)  # swap_router_base_in
+
+
+def reopen(mint: str, owner: str) -> Ix:
+    return Ix(SPL, ["user out", mint], b"\x12" + decode(address(owner)))
 
 
 def cycle(program: str, data: bytes, *others: Ix, first: int = 0, owner: str) -> Decoded:
@@ -237,12 +241,24 @@ def test_a_pool_of_a_cycle_is_paid_nothing_by_an_account_that_it_is_given(
     honest = cycle(program, data, owner=USER)
     given = cycle(program, data, DRAIN, SET_AUTHORITY, owner="pool 1")
     in_batch = cycle(program, data, DRAIN, *batches, hidden, owner="pool 1")
-    reopened = cycle(program, data, CLOSE, REOPEN, DRAIN, first=2, owner="pool 1")
+    twice = CLOSE, reopen(A, USER), DRAIN, CLOSE, reopen(A, "pool 1")
+    reopened = cycle(program, data, *twice, first=2, owner="pool 1")
+    other_mint = cycle(program, data, CLOSE, reopen(B, USER), first=2, owner="pool 1")
 
     assert [(each.in_amount, each.out_amount) for each in honest.swaps] == [(1_000, 50), (50, 990)]
-    for forged in (given, in_batch, reopened):
+    for forged in (given, in_batch, reopened, other_mint):
         assert forged.swaps == []
         assert forged.quarantined[0].reason == QuarantineReason.NO_MOVEMENT
+
+
+@pytest.mark.parametrize(("program", "data"), [(ORCA, ORCA_HOPS), (RAYDIUM_CLMM, ROUTE)])
+def test_an_account_that_is_reopened_for_the_same_owner_hides_no_swap(
+    program: str, data: bytes
+) -> None:
+    honest = cycle(program, data, owner=USER)
+    reopened = cycle(program, data, CLOSE, reopen(A, USER), first=2, owner=USER)
+
+    assert amounts(reopened) == amounts(honest) != []
 
 
 @pytest.mark.parametrize("fee", [0, 1])

@@ -123,12 +123,14 @@ def moves(call: Call, token_accounts: TokenAccounts) -> list[Move]:  # noqa: C90
 
 
 def has_new_owner(token_accounts: TokenAccounts) -> bool:
-    """Return whether an account may have got another owner in the transaction.
+    """Return whether an account may have got another owner or mint in the transaction.
 
-    The owner changes by SetAuthority, or if an account is closed and opened again.  An account that
+    It gets them by SetAuthority, or if it is closed and opened again with others.  An account that
     exists neither before nor after the transaction is known by its first owner.
     """
+    opening: list[Instruction] = []
     closed: set[int] = set()
+    reopened: set[int] = set()
     for token in token_accounts.token_instructions():
         data = data_of(token)
         kind = data[:1]
@@ -139,11 +141,28 @@ def has_new_owner(token_accounts: TokenAccounts) -> bool:
         account = token.accounts[0]
         if kind == CLOSE:
             closed.add(account)
-        elif account in closed and not (
-            token_accounts.before(account) is None and token_accounts.after(account) is None
-        ):
-            return True
-    return False
+            continue
+        opening.append(token)
+        if account in closed:
+            reopened.add(account)
+    if not reopened:
+        return False
+    shown = token_accounts.shown(reopened)
+    return any(
+        _differs(token, shown.get(token.accounts[0], ()), token_accounts) for token in opening
+    )
+
+
+def _differs(
+    opening: Instruction, shown: Sequence[TokenBalance], token_accounts: TokenAccounts
+) -> bool:
+    """Return whether *opening* gave an account another owner or mint than its balances *shown*."""
+    if not shown:
+        return False
+    opened = token_accounts.opened_by(opening)
+    return opened is None or any(
+        one.mint != opened.mint or one.owner not in (None, opened.owner) for one in shown
+    )
 
 
 def _temporary_mint(accounts: Sequence[int], token_accounts: TokenAccounts) -> str:

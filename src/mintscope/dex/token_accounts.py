@@ -5,8 +5,8 @@ account, for example for wrapped SOL, is known from the instruction that initial
 from the other side of its transfers.  Temporary accounts are looked up only if needed.
 """
 
-from collections import Counter
-from collections.abc import Container, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Container, Iterator, Mapping, Sequence
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any, Final, overload
@@ -210,6 +210,17 @@ class TokenAccounts:
                 return _amount(balance)
         return None
 
+    def shown(self, accounts: Container[int]) -> Mapping[int, Sequence[TokenBalance]]:
+        """Return the balances of *accounts* before and after the transaction, by account.
+
+        An account that exists neither before nor after has none.
+        """
+        found: defaultdict[int, list[TokenBalance]] = defaultdict(list)
+        for balance in (*self._earlier(), *self._transaction.balances):
+            if balance.account_index in accounts:
+                found[balance.account_index].append(balance)
+        return found
+
     def lamports(self, account: int) -> tuple[int, int] | None:
         """Return the lamports of *account* before and after; None if they were not recorded."""
         effects = self._effects()
@@ -328,18 +339,28 @@ class TokenAccounts:
             accounts = instruction.accounts
             if not accounts or accounts[0] in self.book:
                 continue  # most instructions are transfers of known accounts
-            data = instruction.data
-            if data in INITIALIZE_ACCOUNT and len(accounts) >= INITIALIZE_ACCOUNTS:
-                owner = self.key(accounts[2])
-            # A cheap test: data with a key are longer, as bytes and as base58 text.
-            elif len(data) > PUBKEY_BYTES and len(accounts) > 1:
-                data = base58.decode(data)
-                if data[:1] not in INITIALIZE_ACCOUNT_OF or len(data) <= PUBKEY_BYTES:
-                    continue
-                owner = _encode(data[1 : 1 + PUBKEY_BYTES])
-            else:
-                continue
-            yield TokenBalance(accounts[0], self.key(accounts[1]), owner=owner)
+            opened = self.opened_by(instruction)
+            if opened is not None:
+                yield opened
+
+    def opened_by(self, instruction: Instruction) -> TokenBalance | None:
+        """Return the token account that *instruction* initialises, without a balance.
+
+        Return None if *instruction* of a token program initialises none, or has unknown data.
+        """
+        accounts = instruction.accounts
+        data = instruction.data
+        if data in INITIALIZE_ACCOUNT and len(accounts) >= INITIALIZE_ACCOUNTS:
+            owner = self.key(accounts[2])
+        # A cheap test: data with a key are longer, as bytes and as base58 text.
+        elif len(data) > PUBKEY_BYTES and len(accounts) > 1:
+            data = base58.decode(data)
+            if data[:1] not in INITIALIZE_ACCOUNT_OF or len(data) <= PUBKEY_BYTES:
+                return None
+            owner = _encode(data[1 : 1 + PUBKEY_BYTES])
+        else:
+            return None
+        return TokenBalance(accounts[0], self.key(accounts[1]), owner=owner)
 
 
 def signature_of(transaction: Transaction) -> Signature:
