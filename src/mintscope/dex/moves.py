@@ -128,6 +128,14 @@ def has_new_owner(token_accounts: TokenAccounts) -> bool:
     It gets them by SetAuthority, or if it is closed and opened again with others.  An account that
     exists neither before nor after the transaction is known by its first owner.
     """
+    # Cached, because a transaction of many swaps and openings took a quarter of a second.
+    found = token_accounts.new_owner
+    if found is None:
+        found = token_accounts.new_owner = _finds_new_owner(token_accounts)
+    return found
+
+
+def _finds_new_owner(token_accounts: TokenAccounts) -> bool:
     opening: list[Instruction] = []
     closed: set[int] = set()
     reopened: set[int] = set()

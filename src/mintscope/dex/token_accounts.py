@@ -78,6 +78,8 @@ class TokenAccounts:
     opened        by the `id` of each instruction that is a batch, the instructions in it
     fees          by index of the receiving account, the fees withheld from transfers (`moves`)
     wrapped       by index of the account, its wrapped SOL before each unwrapping (`moves`)
+    new_owner     whether an account may have got another owner or mint (`moves`); None until it is
+                  looked up
     book          the token accounts, by index: those that exist after the transaction, and, once
                   `complete` was called, also those that the transaction closed
     """
@@ -95,6 +97,7 @@ class TokenAccounts:
         "inner",
         "is_complete",
         "keys",
+        "new_owner",
         "opened",
         "signature",
         "signers",
@@ -111,6 +114,7 @@ class TokenAccounts:
         self._touches: Counter[int] | None = None
         self.fees: dict[int, dict[int, int]] = {}
         self.wrapped: dict[int, dict[int, int]] = {}
+        self.new_owner: bool | None = None
         self._before: Sequence[TokenBalance] | None = None
         self._parsed_effects: Effects | None = None
         self.opened: Opened = {}
