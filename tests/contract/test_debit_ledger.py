@@ -5,7 +5,7 @@ To test another engine, add it to `ENGINES`.
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
@@ -315,6 +315,34 @@ async def test_a_debit_is_given_back_if_its_client_leaves_before_the_outcome(sce
     await leave(scene, Debit(account, 6, key))
 
     assert isinstance(await scene.ledger.debit(Debit(account, 10, key)), Debited)
+    await scene.expect_sound()
+
+
+async def leave_late(take: Callable[[], Awaitable[object]]) -> None:
+    """Call *take* twice; cancel the second call when its outcome is set, before it continues."""
+
+    async def take_and_cancel() -> None:
+        await take()
+        leaving.cancel()
+
+    staying = asyncio.ensure_future(take_and_cancel())  # both calls are in one batch
+    leaving = asyncio.ensure_future(take())
+    await asyncio.wait([staying, leaving])
+    assert leaving.cancelled()
+
+
+async def test_credits_are_given_back_if_their_client_leaves_just_after_the_outcome(
+    scene: Scene,
+) -> None:
+    account = await scene.ledger.issue(FIRST, 30, "")
+    await leave_late(partial(scene.ledger.spend, account))
+    await leave_late(partial(scene.ledger.debit, Debit(account, 2)))
+    await leave_late(partial(scene.ledger.debit, Debit(account, 3, once="a name")))
+    await leave_late(partial(scene.ledger.prepay, Debit(account, 4)))
+
+    await asyncio.sleep(0)
+    await scene.ledger.debit(Debit(account, 100))
+    assert await scene.ledger.balance(account) == 30 - 1 - 2 - 3 - 4
     await scene.expect_sound()
 
 

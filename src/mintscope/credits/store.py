@@ -26,6 +26,7 @@ UNAVAILABLE: Final = "The credit ledger does not answer; nothing was charged."
 
 log = structlog.get_logger()
 T = TypeVar("T")
+Outcome = TypeVar("Outcome")
 
 
 class GroupCreditLedger:
@@ -116,18 +117,16 @@ class GroupCreditLedger:
 
     async def spend(self, account: CreditAccount) -> ledger.Spent | ledger.Empty:
         """Take one credit if there is one; return when the debit is durable."""
-        return await self._group.submit(account)
+        return await self._heard(account, self._group.submit(account))
 
     async def debit(self, debit: ledger.Debit) -> ledger.DebitOutcome:
         """Take all credits of *debit* or none; return when the debit is durable."""
         commit = self._debiting if debit.once is None else self._debiting_once
-        outcome: ledger.DebitOutcome = await self._group.submit_by(commit, debit)
-        return outcome
+        return await self._heard(debit, self._group.submit_by(commit, debit))
 
     async def prepay(self, debit: ledger.Debit) -> ledger.DebitOutcome:
         """Take all credits of *debit* or none, for a new minute of a stream."""
-        outcome: ledger.DebitOutcome = await self._group.submit_by(self._prepaying, debit)
-        return outcome
+        return await self._heard(debit, self._group.submit_by(self._prepaying, debit))
 
     def note_sent(self, debited: ledger.Debited) -> None:
         """Record that a part of the stream minute of *debited* was sent, or that it has ended."""
@@ -194,6 +193,23 @@ class GroupCreditLedger:
         self._rest()
         self._writing.close()
         self._reading.close()
+
+    async def _heard(
+        self, item: CreditAccount | ledger.Debit, waiter: asyncio.Future[Outcome]
+    ) -> Outcome:
+        """Return the outcome of *waiter*, which takes the credits of *item*.
+
+        If the caller is cancelled after the outcome was set, and before the caller continues, the
+        credits are given back here: `_note_delivered` counts the outcome as reported.
+        """
+        try:
+            return await waiter
+        except asyncio.CancelledError:
+            if not waiter.cancelled() and waiter.exception() is None:
+                reversal = _reversal(item, waiter.result())
+                if reversal is not None:
+                    self.owe(reversal)
+            raise
 
     async def _read(self, work: Callable[[CreditTables[Any]], T]) -> T:
         with self._unavailable():
@@ -271,17 +287,15 @@ class GroupCreditLedger:
         self._owed.append(reversal)
         self._group.rest_soon()
 
-    def _note_delivered(self, unheard: Sequence[tuple[CreditAccount, object]]) -> None:
+    def _note_delivered(
+        self, unheard: Sequence[tuple[CreditAccount | ledger.Debit, object]]
+    ) -> None:
         """Record that the debits of a batch were answered.
 
         Those in *unheard*, whose requests were cancelled, are queued to be given back.
         """
-        reversals = []
-        for account, outcome in unheard:
-            if isinstance(outcome, ledger.Spent):
-                reversals.append(ledger.Reversal(account, 1))
-            elif isinstance(outcome, ledger.Debited):
-                reversals.append(outcome.reversal())
+        undone = [_reversal(item, outcome) for item, outcome in unheard]
+        reversals = [each for each in undone if each is not None]
         # Also if there are no reversals: each item stands for one answered batch.
         self._answered.append(reversals)
         if reversals:
@@ -318,6 +332,16 @@ class GroupCreditLedger:
             self._writing.rest(self._clock.now())
         except self._errors:
             log.warning("could not tidy up the ledger", exc_info=True)
+
+
+def _reversal(item: CreditAccount | ledger.Debit, outcome: object) -> ledger.Reversal | None:
+    """Return the reversal of the credits that were taken for *item*; None if none were taken."""
+    if isinstance(outcome, ledger.Debited):
+        return outcome.reversal()
+    if isinstance(outcome, ledger.Spent):
+        assert isinstance(item, int)
+        return ledger.Reversal(item, 1)
+    return None
 
 
 @contextmanager
