@@ -620,6 +620,25 @@ async def test_a_debit_and_its_repeats_are_given_back_in_any_order(
     await scene.expect_sound()
 
 
+async def test_a_repeat_by_a_process_whose_clock_is_behind_is_given_back(scene: Scene) -> None:
+    """Each clock may be two seconds off, one ahead and the other behind."""
+    account = await scene.ledger.issue(FIRST, 10, "")
+    named = Debit(account, 3, once="a name")
+    first = await scene.ledger.debit(named)
+    behind = LEDGERS[scene.engine](scene.place, ManualClock(UnixMs(NOW - 4_000)))
+    repeated = await behind.debit(named)
+    assert isinstance(first, Debited)
+    assert isinstance(repeated, Debited)
+    assert repeated.is_repeat
+    behind.owe(repeated.reversal())
+    await asyncio.sleep(0)
+    await behind.close()
+    await scene.ledger.give_back(first, 3)
+
+    assert await scene.ledger.balance(account) == 10
+    await scene.expect_sound()
+
+
 async def test_a_debit_owes_nothing_of_an_earlier_debit_of_its_name(scene: Scene) -> None:
     account = await scene.ledger.issue(FIRST, 10, "")
     earlier = await scene.ledger.debit(Debit(account, 3, once="a name"))

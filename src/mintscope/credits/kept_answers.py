@@ -5,14 +5,15 @@ answer.  The last one gives the credits back.
 
 A name that has expired can be bought again.  A request of the earlier purchase that is undone later
 must not undo the new one, so `at` of the row is compared with the time of the undone debit.  A
-repeat is never after the next purchase, because its name had not expired.
+repeat is never after the next purchase, because its name had not expired.  It can be before its own
+purchase if another process, whose clock is ahead, made the purchase.
 """
 
 from typing import Final
 
 from mintscope.credits.ledger import KEPT_MS, Reversal
 from mintscope.kit.primitives import UnixMs
-from mintscope.kit.sql.database import RunsMany, delete_part
+from mintscope.kit.sql.database import APART_MS_MAX, RunsMany, delete_part
 
 UNKEEP: Final = "DELETE FROM kept_answer WHERE name = ?"
 REPEAT: Final = "UPDATE kept_answer SET repeats = repeats + 1 WHERE name = ?"
@@ -24,7 +25,12 @@ UPDATE kept_answer SET repeats = repeats - 1, owed_at = at, owed = ?2, api_key =
        endpoint = ?5
  WHERE name = ?1 AND at = ?6 AND owed_at IS DISTINCT FROM at
 """
-UNREPEAT: Final = "UPDATE kept_answer SET repeats = repeats - 1 WHERE name = ? AND at <= ?"
+# Only as many repeats are undone as were made since the purchase.
+UNREPEAT: Final = f"""
+UPDATE kept_answer SET repeats = repeats - 1
+ WHERE name = ? AND at <= ? + {2 * APART_MS_MAX}
+   AND repeats >= CASE WHEN owed_at = at THEN 0 ELSE 1 END
+"""  # noqa: S608  a constant
 # The columns of the row are in the order of the fields of Reversal.
 GIVE_UP: Final = """
 DELETE FROM kept_answer WHERE name = ? AND repeats < 0 AND owed_at = at
