@@ -11,6 +11,7 @@ import pytest
 
 from mintscope.kit.http.application import LAST_S, Draining
 from mintscope.kit.http.response import Bounds
+from mintscope.kit.limits import MovingWindow
 from support.fakes.reports import TRACKED
 from support.processes.served import PATIENCE_S, Client, Served, served
 from support.scenes.engine import writing
@@ -183,3 +184,28 @@ async def test_a_payment_that_may_be_settled_when_the_server_stops_is_503_with_i
     async with opened(world) as restarted:
         redeemed = await restarted.send(method, path, payment, key=headers["idempotency-key"])
     assert redeemed.is_success, redeemed.text
+
+
+@pytest.mark.parametrize(("method", "path"), [("POST", PURCHASE), ("GET", REPORT)])
+async def test_a_settled_payment_is_answered_even_if_a_stopping_server_cancels_its_request(
+    world: World, monkeypatch: pytest.MonkeyPatch, method: str, path: str
+) -> None:
+    """The request waits for the store of the rate limits when it is cancelled."""
+    has_begun = asyncio.Event()
+
+    async def stall(*_values: Any) -> None:
+        has_begun.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(MovingWindow, "give_back", stall)
+    async with opened(world) as stopped, AsyncExitStack() as stack:
+        payment = await stopped.paid(method, path)
+        async with served(stopped.service.app, Bounds(), grace_s=0) as server:
+            client = await stack.enter_async_context(server.connection())
+            await ask(client, method, path, f"PAYMENT-SIGNATURE: {payment}")
+            async with asyncio.timeout(PATIENCE_S):
+                await has_begun.wait()
+        status, headers, body = await client.answer()
+
+    assert status in {200, 201}, body
+    assert "payment-response" in headers

@@ -5,7 +5,9 @@ stored.  The answers are cached in memory only, so another or a restarted proces
 again, and sends it for free.
 """
 
+from asyncio import CancelledError
 from collections import OrderedDict
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
@@ -178,8 +180,12 @@ class Gate:
         return self._addresses.key(request.scope)
 
     async def give_back(self, request: Request) -> None:
-        """Remove a paid request's first, unpaid attempt from the rate limit of its client."""
-        await self._address_limit.give_back(request)
+        """Remove a paid request's first, unpaid attempt from the rate limit of its client.
+
+        A cancellation only ends this, because the answer to the paid request must still be sent.
+        """
+        with suppress(CancelledError):  # a server that stops cancels its requests
+            await self._address_limit.give_back(request)
 
     async def balance(self, caller: Caller) -> int:
         """Return the number of credits that *caller* can spend; 0 for a user without credits.
