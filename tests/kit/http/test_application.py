@@ -291,3 +291,36 @@ async def test_a_request_that_a_stopped_server_has_answered_is_no_failure() -> N
 
     assert (status, b"ServiceUnavailable" in body) == (500, True)  # as `write_error` writes it
     assert logs == []
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+async def test_a_charge_that_a_cancelled_request_takes_over_is_undone(*, is_late: bool) -> None:
+    """The charge comes from another request while the 503 is written, or after it was sent."""
+    asked: list[Request] = []
+    undone: list[str] = []
+    has_begun = asyncio.Event()
+
+    async def endpoint(request: Request) -> AnyResponse:
+        asked.append(request)
+        has_begun.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def write_and_charge(request: Request, error: Exception) -> Response:
+        if not is_late:
+            request.take_over(lambda: undone.append("a credit"))
+        return await write_error(request, error)
+
+    limits = AddressLimits(MemoryLimits(SystemClock()), ClientAddresses())
+    limit = limits.of(Limit(name="test", count=1_000, window_s=60))
+    router = Router([Route(method="GET", path="/closed", endpoint=endpoint)])
+    app = HttpApplication(router, limit=limit, write_error=write_and_charge)
+    async with client_of(app) as client:
+        asking = asyncio.create_task(client.get("/closed"))
+        await has_begun.wait()
+        asking.cancel()
+        await asyncio.wait([asking])
+    if is_late:
+        asked[0].take_over(lambda: undone.append("a credit"))
+
+    assert undone == ["a credit"]

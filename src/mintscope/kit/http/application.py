@@ -190,12 +190,13 @@ class HttpApplication:
             if request.if_unsent is not None:
                 request.expect_client()
             await self._send(send, request, response)
-            request.note_sent()
+            if cancelled is None:  # a 503 delivers nothing that was charged meanwhile
+                request.note_sent()
             status = response.status
         except ClientDisconnected:
             status = DISCONNECTED_STATUS
         finally:
-            request.take_back()
+            request.end()
         REQUESTS.count(request.route, status, perf_counter() - began_s)
         if cancelled is not None:
             raise cancelled

@@ -62,6 +62,7 @@ class Request:
 
     __slots__ = (
         "_body",
+        "_has_ended",
         "found",
         "headers",
         "if_unsent",
@@ -86,6 +87,7 @@ class Request:
         self.state: Any = None  # anything that routes store with the request
         self.if_unsent: Callable[[], None] | None = None  # undoes the charge
         self._body: bytes | None = None
+        self._has_ended = False
 
     @property
     def method(self) -> str:
@@ -187,8 +189,19 @@ class Request:
         if undo is not None and extensions and HAND_OVER in extensions:
             extensions[HAND_OVER](undo)
 
+    def end(self) -> None:
+        """Undo the charge if the response was not sent; `take_over` then undoes later charges."""
+        self._has_ended = True
+        self.take_back()
+
     def take_over(self, undo: Callable[[], None]) -> None:
-        """Add *undo* to `if_unsent`: it is called if the response to this request is not sent."""
+        """Add *undo* to `if_unsent`: it is called if the response to this request is not sent.
+
+        If this request has ended, call *undo* at once.
+        """
+        if self._has_ended:
+            undo()
+            return
         earlier = self.if_unsent
 
         def undo_all() -> None:
