@@ -144,15 +144,15 @@ BROKEN: Final = Recipe(
         Mutant(
             "a repetition does not count",
             "credits/sqlite.py",
-            "return ledger.Debited(debit, self.balance(debit.account), month, at, is_repeat=True)",
+            "return ledger.Debited(debit, balance, month, bought_at, is_repeat=True)",
             "pass",
             ("e2e/test_conversation_storm.py",),
         ),
         Mutant(
             "what clients do not wait for any more is taken",
             "credits/store.py",
-            "reversals.append(outcome.reversal())",
-            "pass",
+            "return outcome.reversal()",
+            "return None",
             ("contract/test_debit_ledger.py",),
         ),
         Mutant(
@@ -186,8 +186,8 @@ BROKEN: Final = Recipe(
         Mutant(
             "a repetition whose client has left counts as answered",
             "credits/store.py",
-            "elif isinstance(outcome, ledger.Debited):",
-            "elif isinstance(outcome, ledger.Debited) and not outcome.is_repeat:",
+            "if isinstance(outcome, ledger.Debited):",
+            "if isinstance(outcome, ledger.Debited) and not outcome.is_repeat:",
             ("contract/test_debit_ledger.py",),
         ),
         Mutant(

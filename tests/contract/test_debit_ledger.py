@@ -655,7 +655,10 @@ async def test_a_debit_owes_nothing_of_an_earlier_debit_of_its_name(scene: Scene
     await scene.expect_sound()
 
 
-async def test_an_undone_repeat_does_not_undo_a_later_purchase_of_its_name(scene: Scene) -> None:
+@pytest.mark.parametrize("is_undone_last", [False, True])
+async def test_an_undone_repeat_does_not_undo_a_later_purchase_of_its_name(
+    scene: Scene, *, is_undone_last: bool
+) -> None:
     """The repeat began before its name expired, and is undone after the name is bought again."""
     account = await scene.ledger.issue(FIRST, 10, "")
     named = Debit(account, 3, once="a name")
@@ -667,9 +670,12 @@ async def test_an_undone_repeat_does_not_undo_a_later_purchase_of_its_name(scene
     assert isinstance(stuck, Debited)
     assert isinstance(bought, Debited)
     assert (stuck.is_repeat, bought.is_repeat) == (True, False)
+    if is_undone_last:
+        await scene.ledger.debit(named)  # answered
     scene.ledger.owe(stuck.reversal())
     await scene.ledger.expect_writable()
-    await scene.ledger.debit(named)  # answered
+    if not is_undone_last:
+        await scene.ledger.debit(named)  # answered
     await scene.ledger.give_back(bought, 3)
 
     assert await scene.ledger.balance(account) == 4

@@ -4,9 +4,8 @@ The debit of a name and its repeats are undone once each, in any order, if their
 answer.  The last one gives the credits back.
 
 A name that has expired can be bought again.  A request of the earlier purchase that is undone later
-must not undo the new one, so `at` of the row is compared with the time of the undone debit.  A
-repeat is never after the next purchase, because its name had not expired.  It can be before its own
-purchase if another process, whose clock is ahead, made the purchase.
+must not undo the new one, so `at` of the row is compared with the time of the purchase of that
+request.  Of a repeat, only the latest possible time may be known.
 """
 
 from typing import Final
@@ -16,7 +15,7 @@ from mintscope.kit.primitives import UnixMs
 from mintscope.kit.sql.database import APART_MS_MAX, RunsMany, delete_part
 
 UNKEEP: Final = "DELETE FROM kept_answer WHERE name = ?"
-REPEAT: Final = "UPDATE kept_answer SET repeats = repeats + 1 WHERE name = ?"
+REPEAT: Final = "UPDATE kept_answer SET repeats = repeats + 1 WHERE name = ? RETURNING at"
 IS_BOUGHT: Final = "SELECT EXISTS (SELECT 1 FROM kept_answer WHERE name = ? AND at >= ?)"
 # The reversal of a debit also stores what the debit took.  Columns whose `owed_at` is not `at` are
 # of an earlier debit of the name.
@@ -26,11 +25,10 @@ UPDATE kept_answer SET repeats = repeats - 1, owed_at = at, owed = ?2, api_key =
  WHERE name = ?1 AND at = ?6 AND owed_at IS DISTINCT FROM at
 """
 # Only as many repeats are undone as were made since the purchase.
-UNREPEAT: Final = f"""
+UNREPEAT: Final = """
 UPDATE kept_answer SET repeats = repeats - 1
- WHERE name = ? AND at <= ? + {2 * APART_MS_MAX}
-   AND repeats >= CASE WHEN owed_at = at THEN 0 ELSE 1 END
-"""  # noqa: S608  a constant
+ WHERE name = ? AND at <= ? AND repeats >= CASE WHEN owed_at = at THEN 0 ELSE 1 END
+"""
 # The columns of the row are in the order of the fields of Reversal.
 GIVE_UP: Final = """
 DELETE FROM kept_answer WHERE name = ? AND repeats < 0 AND owed_at = at
@@ -40,6 +38,14 @@ RETURNING account, owed, api_key, month, NULL, name, endpoint
 OLD_KEPT: Final = "SELECT name, at FROM kept_answer WHERE at < ? ORDER BY at LIMIT ?"
 FORGET_KEPT: Final = "DELETE FROM kept_answer WHERE name = ? AND at = ?"  # unless bought again
 FORGOTTEN_AT_ONCE: Final = 2_000  # maximum number of names deleted at once, in about 10 ms
+
+
+def latest_purchase(repeated_at: UnixMs) -> UnixMs:
+    """Return the latest time of the purchase of an answer that was repeated at *repeated_at*.
+
+    It can be later than the repeat, because the clocks of two processes differ.
+    """
+    return UnixMs(repeated_at + 2 * APART_MS_MAX)
 
 
 def given_up(db: RunsMany, reversal: Reversal, name: str) -> Reversal | None:

@@ -183,7 +183,8 @@ class Reversal(msgspec.Struct, frozen=True, gc=False):
               given back, and the name is deleted, once the debit and all its repeats are undone;
               nothing is given back if the name is no longer stored
     endpoint  the number of the endpoint of the debit; None: the endpoint has no number
-    at        the time of the debit; None only if *once* is None
+    at        the time of the debit; of a repeat, the time of the purchase, or the latest possible
+              one.  None only if *once* is None
     """
 
     account: CreditAccount
@@ -202,9 +203,10 @@ class Reversal(msgspec.Struct, frozen=True, gc=False):
 
 
 class Debited(msgspec.Struct, frozen=True, gc=False):
-    """All credits of *debit* were taken durably at *at* in *month*, or earlier if *is_repeat*.
+    """All credits of *debit* were taken durably in *month*, or earlier if *is_repeat*.
 
     balance     the balance afterwards, >= 0
+    at          the time at which they were taken, or the latest possible one if *is_repeat*
     minute      the number of the stream minute that the credits paid for in advance; None: they
                 paid for an answer that is sent at once
     is_repeat   True: no credits were taken, because an answer of this name was already paid for

@@ -10,7 +10,7 @@ All decisions are made in SQL, so any number of replicas can spend, issue and re
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from secrets import randbits
 from typing import Any, Final, NamedTuple
@@ -105,6 +105,8 @@ VALUES (?3::bigint, ?2::bigint, ?4::bigint, '[]',
                   ?10::text[], ?11::bigint))
 RETURNING debited
 """
+
+BOUGHT: Final = "SELECT name, at FROM kept_answer WHERE name = ANY(?1::text[])"
 
 # Locks the accounts of reversals and of the answers that they name, and their successors, in the
 # order in which debits lock accounts.
@@ -245,8 +247,31 @@ class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
     def debit(self, debits: Sequence[ledger.Debit], at: UnixMs) -> list[ledger.DebitOutcome]:
         names = [each.once for each in debits] if debits and debits[0].once is not None else None
         taken = self._take(DEBIT, *_asked(debits, at), names, at - ledger.KEPT_MS)
-        debited = zip(debits, decode_debited(taken), strict=True)
-        return [_outcome(*each, at) for each in debited]
+        outcomes = [
+            _outcome(debit, each, at)
+            for debit, each in zip(debits, decode_debited(taken), strict=True)
+        ]
+        return outcomes if names is None else self._dated(outcomes, at)
+
+    def _dated(self, outcomes: list[ledger.DebitOutcome], at: UnixMs) -> list[ledger.DebitOutcome]:
+        """Return *outcomes*, each repeat with the time of the purchase of its answer."""
+        names = [
+            each.debit.once
+            for each in outcomes
+            if isinstance(each, ledger.Debited) and each.is_repeat
+        ]
+        if not names:
+            return outcomes
+        bought: dict[str | None, UnixMs] = {}
+        with suppress(DatabaseError):  # the debits are stored, so they must not fail now
+            bought |= {name: at for name, at in self._db.execute(BOUGHT, (names,))}  # noqa: C416
+        latest = kept_answers.latest_purchase(at)
+        return [
+            structs.replace(each, at=bought.get(each.debit.once, latest))
+            if isinstance(each, ledger.Debited) and each.is_repeat
+            else each
+            for each in outcomes
+        ]
 
     @override
     def prepay(self, debits: Sequence[ledger.Debit], at: UnixMs) -> list[ledger.DebitOutcome]:
@@ -547,7 +572,7 @@ def _reversals(debited: Iterable[Sequence[Any]], at: UnixMs) -> Iterator[ledger.
         # Debits of single credits, and debits stored by older versions, have fewer columns.
         account, delta, _, key, month, once, is_repeat, endpoint = (*each, *[None] * 5)[:8]
         if is_repeat:
-            yield ledger.Reversal(account, 0, once=once, at=at)
+            yield ledger.Reversal(account, 0, once=once, at=kept_answers.latest_purchase(at))
         elif delta:  # 0: the debit was refused
             counted_in = None if key is None else month
             yield ledger.Reversal(account, -delta, key, counted_in, None, once, endpoint, at)

@@ -249,8 +249,9 @@ class CreditBook(statements.CreditTables[apsw.Connection]):
     def _debit_once(self, debit: ledger.Debit, at: UnixMs, month: Month) -> ledger.DebitOutcome:
         """Take the credits of *debit*, which names an answer; take nothing if that was paid for."""
         if self._db.execute(KEEP, (debit.once, debit.account, at, at - ledger.KEPT_MS)).get is None:
-            self._db.execute(kept_answers.REPEAT, (debit.once,))
-            return ledger.Debited(debit, self.balance(debit.account), month, at, is_repeat=True)
+            bought_at = self._db.execute(kept_answers.REPEAT, (debit.once,)).get
+            balance = self.balance(debit.account)
+            return ledger.Debited(debit, balance, month, bought_at, is_repeat=True)
         (outcome,) = self._debit([debit], at, month)
         if not isinstance(outcome, ledger.Debited):
             # So that a later request with this name can buy the answer.
