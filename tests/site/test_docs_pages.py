@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from html import unescape
 from pathlib import Path
@@ -148,6 +149,14 @@ async def test_every_link_has_a_target_and_every_page_is_small(
     ]
 
     assert (missing, no_place) == ([], [])
+
+
+async def test_the_ids_of_a_page_differ_so_that_each_copy_button_copies_its_own_program(
+    person: Person, document: dict[str, Any]
+) -> None:
+    for address in addresses(document):
+        counts = Counter(re.findall(r' id="([^"]+)"', (await person.open(address)).text))
+        assert [name for name, count in counts.items() if count > 1] == [], address
 
 
 async def test_the_page_of_errors_has_every_error_with_its_description(
