@@ -1,12 +1,14 @@
 """The list of tokens in a browser: it is updated in place, and is usable without scripts."""
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 from urllib.parse import urljoin
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, Page, expect
+from page_checks import PAINTED
+from playwright.async_api import Browser, Page, Route, expect
 
 from support.scenes.people.browsing import MOVED, Visitor, visiting
 from support.scenes.shown_market import mint_named
@@ -67,6 +69,27 @@ async def test_rows_change_in_place_and_nothing_moves(chromium: Browser, shop: W
             await page.get_by_role("combobox", name="Volume").select_option("1m")
         await page.go_back()
         await expect(page.get_by_role("combobox", name="Volume")).to_have_value("")
+
+
+async def test_a_text_that_is_typed_while_the_page_loads_stays(
+    chromium: Browser, shop: Website
+) -> None:
+    is_typed = asyncio.Event()
+
+    async def delay(route: Route) -> None:
+        await is_typed.wait()
+        await route.continue_()
+
+    async with visiting(chromium, shop.origin) as visitor:
+        page = visitor.page
+        await page.route("**/tokens*.js*", delay)
+        await page.goto(f"{shop.origin}/tokens", wait_until="commit")
+        name = page.get_by_label("Name, symbol or mint")
+        await name.fill("jup")
+        is_typed.set()
+        await page.wait_for_load_state("load")
+        await page.evaluate(PAINTED)  # by then, the listeners of the event pageshow have run
+        await expect(name).to_have_value("jup")
 
 
 async def test_a_row_that_is_added_to_the_list_has_its_star(

@@ -174,7 +174,8 @@ for (const choice of document.querySelectorAll(".narrowing select")) {
 }
 
 // When the reader comes back, the form shows the filters of this list, not those chosen when the
-// reader left.
-addEventListener("pageshow", () => {
+// reader left.  A page that is loaded again has them, because of autocomplete="off".
+addEventListener("pageshow", ({ persisted }) => {
+  if (!persisted) return; // the reader may have typed while the page was loading
   for (const form of document.querySelectorAll(".narrowing")) form.reset();
 });
