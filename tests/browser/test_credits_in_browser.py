@@ -181,6 +181,25 @@ async def test_the_wallet_that_paid_moves_the_credits_of_a_lost_token(
     assert await shop.world.audit() == []
 
 
+async def test_credits_that_a_wallet_cannot_move_are_refused_with_the_reason(
+    chromium: Browser, shop: Shopfront
+) -> None:
+    async with visiting(chromium, shop.site.origin) as visitor:
+        page = visitor.page
+        await shop.wallet("forgetful").enter(page)
+        await visitor.open("/credits")
+        await page.get_by_label("Transaction that paid").fill("5" * 88)
+        button, reason = page.get_by_role("button", name="Test wallet"), page.locator("#lost-error")
+        await button.click()
+        await expect(reason).to_contain_text(
+            "This wallet did not buy credits with this transaction"
+        )
+        await page.context.set_offline(True)
+        await button.click()
+        await expect(reason).to_contain_text("There is no connection")
+        visitor.mishaps.clear()  # the refusal, and the request without a connection
+
+
 async def press_twice(visitor: Visitor) -> None:
     """Submit the form that empties a credit token twice; only one request may be sent."""
     await visitor.open("/credits?of=token")
@@ -251,3 +270,7 @@ async def test_a_wallet_is_linked_and_unlinked_on_a_page(
         await page.get_by_role("button", name=f"Unlink {wallet.key.pubkey()}").click()
         await visitor.reads("The wallet is unlinked.")
         await visitor.reads("No linked wallets.")
+        await page.context.set_offline(True)
+        await page.get_by_role("button", name="Test wallet").click()
+        await visitor.reads("The service did not answer with a text to sign.")
+        visitor.mishaps.clear()  # the request without a connection

@@ -14,6 +14,10 @@
     timeZone: "UTC",
   });
   const OTHERS = ["paste", "deposit", "lost"]; // hidden while a new credit token is shown
+  const REFUSALS = { // messages for users, by the code of the error
+    INVALID_TOKEN: "This service did not issue this credit token.",
+    INVALID_PROOF: "This wallet did not buy credits with this transaction, or it signed after more than five minutes. Check the transaction, and try again.",
+  };
   const FORM = /^svc_credit_[0-9a-f]{64}$/;
   const found = document.getElementById("found");
   const pasted = document.getElementById("pasted");
@@ -38,8 +42,7 @@
     } catch {
       throw new Error("There is no connection. It is safe to try again.");
     }
-    if (answer.status === 401) throw new Error("This service did not issue this credit token.");
-    if (!answer.ok) throw new Error(body.error.message);
+    if (!answer.ok) throw new Error(REFUSALS[body.error.code] ?? body.error.message);
     return body.data;
   }
 
@@ -217,13 +220,20 @@
     const post = (path, fields) => ask(path, {
       method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(fields),
     });
+    let reason = "Your wallet did not sign the text, so nothing was moved.";
+    const challengeFor = async (address) => {
+      try {
+        return (await post("/v1/credits/rotate/challenge", { wallet: address, purchase })).challenge;
+      } catch (error) {
+        reason = error.message;
+        throw error;
+      }
+    };
     let proof;
     try {
-      proof = { purchase, ...await Wallets.signText(wallet, async (address) => (
-        await post("/v1/credits/rotate/challenge", { wallet: address, purchase })
-      ).challenge) };
+      proof = { purchase, ...await Wallets.signText(wallet, challengeFor) };
     } catch {
-      return tell("lost", "Your wallet did not sign the text, so nothing was moved.");
+      return tell("lost", reason);
     }
     try {
       show(await post("/v1/credits/rotate", proof));

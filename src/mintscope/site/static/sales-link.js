@@ -11,7 +11,8 @@
 
   async function challengeFor(wallet) {
     const body = new URLSearchParams({ csrf: form.elements.csrf.value, wallet });
-    const answer = await fetch(form.dataset.challenge, { method: "POST", body });
+    const answer = await fetch(form.dataset.challenge, { method: "POST", body })
+      .catch(() => { throw new Error(NO_TEXT); });
     if (answer.redirected) location.reload(); // the session has ended: the user signs in again
     if (answer.redirected || !answer.ok) throw new Error(NO_TEXT);
     return answer.text();
