@@ -1,5 +1,6 @@
 """Pages of watchlists: the API has the same watchlists, and other people cannot see them."""
 
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -53,6 +54,20 @@ async def test_a_watchlist_is_created_filled_renamed_and_deleted(alice: Person) 
     assert "Delete Other ?" in asked
     assert "You have no watchlists yet" in words(await alice.open("/watchlists"))
     assert (await alice.open(path)).status_code == 404
+
+
+async def test_a_form_that_is_sent_twice_creates_one_watchlist(alice: Person) -> None:
+    (once,) = re.findall(r'name="once" value="([^"]+)"', (await alice.open("/watchlists")).text)
+    form = {"name": "Mine", "once": once}
+
+    first, second = [where(await alice.send("/watchlists", form)) for _ in range(2)]
+    other = await alice.send("/watchlists", {**form, "name": "Other"})
+
+    assert first == second
+    assert "1 of 20" in words(await alice.open("/watchlists"))
+    assert other.status_code == 422
+    assert "This form has already created a watchlist." in words(other)
+    assert once not in other.text
 
 
 async def test_a_token_is_added_by_name_after_it_is_chosen_from_the_matches(alice: Person) -> None:

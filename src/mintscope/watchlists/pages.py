@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from secrets import token_hex
 from typing import Final
 
 from mintscope.kit.errors import InvalidTokenAddress, NotFound, ServiceUnavailable
@@ -19,6 +20,14 @@ ONE: Final = f"{PATH}/{{watchlist}}"
 NO_ROOM: Final = f"You have {rows.WATCHLISTS_MAX} watchlists, which is the maximum."
 FULL: Final = f"There are {rows.WATCHED_MAX} tokens on this watchlist, which is the maximum."
 NOT_A_NAME: Final = f"Enter a name of 1 to {rows.WATCHLIST_NAME_LENGTH_MAX} printable characters."
+MADE_BEFORE: Final = "This form has already created a watchlist. Send it again to create another."
+ONCE_BYTES: Final = 16
+ONCE_LENGTH_MAX: Final = 2 * ONCE_BYTES
+REFUSALS: Final[Mapping[rows.WatchDenied, str]] = {
+    rows.WatchDenied.TOO_MANY: NO_ROOM,
+    rows.WatchDenied.KEY_USED: MADE_BEFORE,
+    rows.WatchDenied.NOT_FOUND: MADE_BEFORE,
+}
 
 
 @dataclass(eq=False, repr=False)
@@ -54,17 +63,22 @@ class WatchlistPages:
         name      the text in the field for the name
         """
         lines = await self.watchlists.of_user(request.user_id)
-        facts = {"watchlists": lines, "most": rows.WATCHLISTS_MAX}
+        once = token_hex(ONCE_BYTES)  # so that sending the form twice creates one watchlist
+        facts = {"watchlists": lines, "most": rows.WATCHLISTS_MAX, "once": once}
         return Page("watchlists/list.html", facts, errors=errors, values={"name": name})
 
     async def make(self, request: PageRequest) -> PageResponse:
-        """Create a watchlist, and redirect to its page; or show all watchlists with an error."""
+        """Create a watchlist, and redirect to its page; or show all watchlists with an error.
+
+        A form that is sent several times creates only one watchlist.
+        """
         name = request.form.line("name")
         if not _is_name(name):
             return await self.list(request, {"name": NOT_A_NAME}, name)
-        made = await self.watchlists.make(request.user_id, name)
-        if isinstance(made, rows.WatchDenied):  # TOO_MANY: the others need an Idempotency-Key
-            return await self.list(request, {"name": NO_ROOM}, name)
+        once = request.form.text("once")[:ONCE_LENGTH_MAX] or None
+        made = await self.watchlists.make(request.user_id, name, once)
+        if isinstance(made, rows.WatchDenied):
+            return await self.list(request, {"name": REFUSALS[made]}, name)
         return Redirect(_address(made), notice="watchlist-made")
 
     async def show(self, request: PageRequest) -> PageResponse:
