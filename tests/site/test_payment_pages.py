@@ -170,6 +170,17 @@ async def test_a_customer_sees_the_usage_of_each_endpoint_by_each_key(
     ]
 
 
+async def test_one_credit_of_one_request_is_in_the_singular(site: Website, alice: Person) -> None:
+    session = await site.accounts.people.session(alice.cookie or "")
+    assert session is not None
+    ledger = site.ledger
+    given = await ledger.issue(credit_token(1), 100, "")
+    await site.accounts.credits.deposit(session.user.user_id, given, None, None)
+    await ledger.spend(await site.accounts.credits.open(session.user.user_id))
+
+    assert "1 credit for 1 request since" in words(await alice.open("/credits/usage"))
+
+
 async def test_a_payment_of_another_customer_is_a_404(site: Website, alice: Person) -> None:
     bought, _ = await paid(site)
     async with Person(site, address="198.51.100.9") as mallory:
