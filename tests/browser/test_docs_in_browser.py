@@ -1,11 +1,12 @@
 """The documentation in a browser: requests, search, languages, and pages without scripts."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
 from page_checks import look_at
-from playwright.async_api import Browser
+from playwright.async_api import Browser, Route, expect
 
 from mintscope.solana.blocks import WSOL
 from support.scenes.people.browsing import Visitor, visiting
@@ -105,6 +106,27 @@ async def test_a_page_is_found_by_a_field_that_is_on_it(reader: Visitor) -> None
     assert any(each.startswith("Price and indicators") for each in by_place)
     assert not any("health" in each for each in by_place), "version has rsi inside"
     assert near == found, "one typo is forgiven"
+
+
+async def test_the_search_works_in_a_field_that_has_the_focus_before_the_script(
+    reader: Visitor,
+) -> None:
+    has_focus = asyncio.Event()
+
+    async def delay(route: Route) -> None:
+        await has_focus.wait()
+        await route.continue_()
+
+    page = reader.page
+    await page.route("**/docs*.js*", delay)
+    await page.goto(f"{reader.origin}/docs", wait_until="commit")
+    find = page.get_by_label("Find in the documentation")
+    await find.focus()
+    has_focus.set()
+    await page.wait_for_load_state("load")
+    await find.press_sequentially("swingHigh")
+    found = page.locator(".docs-lists li:not([hidden]) a", has_text="Price and indicators")
+    await expect(found.first).to_be_visible()
 
 
 async def test_the_chosen_language_is_kept_on_the_next_page(reader: Visitor) -> None:

@@ -95,6 +95,7 @@ if (find) {
     status.textContent = wanted.length ? `${shown} pages have it.` : "";
   };
   find.addEventListener("focus", load);
+  if (document.activeElement === find) load(); // it has the focus since before this script arrived
   find.addEventListener("input", narrow);
   find.addEventListener("keydown", (event) => {
     if (event.key === "Escape") {
