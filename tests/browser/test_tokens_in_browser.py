@@ -144,6 +144,25 @@ async def test_a_token_is_found_and_watched(chromium: Browser, shop: Website, sc
         assert await watched(visitor) == []
 
 
+async def test_a_star_without_a_connection_says_that_nothing_was_changed(
+    chromium: Browser, shop: Website
+) -> None:
+    shop.clock.advance(60_000)
+    async with visiting(chromium, shop.origin) as visitor:
+        page = visitor.page
+        await visitor.sign_up("offline@people.example")
+        await visitor.open("/tokens")
+        await page.route("**/tokens/watch", lambda route: route.abort())
+        await page.get_by_role("button", name="Watch JUP", exact=True).click()
+        failure = page.get_by_text("The watchlist was not changed")
+        await expect(failure).to_be_visible()
+        await page.unroute("**/tokens/watch")
+        await page.get_by_role("button", name="Watch JUP", exact=True).click()
+        await page.get_by_role("button", name="Stop watching JUP", exact=True).wait_for()
+        await expect(failure).to_be_hidden()
+        visitor.mishaps[:] = [each for each in visitor.mishaps if "/tokens/watch" not in each]
+
+
 @pytest.mark.parametrize("scripts", ["with", "without"])
 async def test_the_token_of_an_alert_is_found_by_its_name(
     chromium: Browser, shop: Website, scripts: str

@@ -142,7 +142,9 @@ document.addEventListener("submit", async (event) => {
   event.preventDefault();
   const button = event.submitter;
   const sent = new URLSearchParams(new FormData(form, button));
-  const response = await fetch(form.action, { method: "POST", body: sent, headers: HTML });
+  const response = await fetch(form.action, { method: "POST", body: sent, headers: HTML }).catch(() => null);
+  document.getElementById("unchanged").hidden = response !== null;
+  if (response === null) return;
   if (!response.ok || new URL(response.url).pathname !== location.pathname) {
     location.assign(response.url);
     return;
