@@ -168,3 +168,16 @@ async def test_data_that_is_too_old_is_not_sold(screened: Service) -> None:
     screened.clock.advance(291_000)
     response = await ask(screened, 1, where="price > 1")
     assert (response.status_code, response.json()["error"]["code"]) == (503, "DATA_STALE")
+
+
+@pytest.mark.parametrize("path", [PATH, "/v1/tokens/batch", "/v1/prices", "/v1/backtest"])
+async def test_fields_in_the_query_of_a_paid_post_are_refused_free_of_charge(
+    screened: Service, path: str
+) -> None:
+    token = await screened.issue(1)
+
+    response = await screened.client.post(path + "?where=price > 9", headers=bearer(token))
+
+    assert response.status_code == 400
+    assert response.json()["error"]["message"] == "expected no query fields; was 'where'"
+    assert await screened.left(token) == 1

@@ -55,6 +55,10 @@ def read_query(request: Request, shape: type[Shape]) -> Shape:
         raise BadRequest(_flaw_text(str(cause), values, shape)) from cause
 
 
+class NoQuery(msgspec.Struct):
+    """The query of a request whose fields are all in its body."""
+
+
 class QueryField(NamedTuple):
     """The values that a query field accepts.
 

@@ -14,7 +14,7 @@ from mintscope.accounts.keys.scope import Scope
 from mintscope.api import wire
 from mintscope.api.discovery.operation import OF_A_TOKEN, PAYERS, Operation
 from mintscope.api.gate import Caller
-from mintscope.api.query import read_query
+from mintscope.api.query import NoQuery, read_query
 from mintscope.api.v1 import V1
 from mintscope.api.x402 import screen_resource
 from mintscope.kit.errors import BadRequest, ErrorCode, ServiceUnavailable
@@ -206,6 +206,7 @@ class ScreenRoutes:
         nextCursor leads to the next page.
         """
         caller = await self.v1.gate.admit_buyer(request)
+        read_query(request, NoQuery)
         is_empty = not await request.body()
         asked = ScreenRequest() if is_empty else await wire.read_body(request, ScreenRequest)
         return await self._sell(request, caller, asked)

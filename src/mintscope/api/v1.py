@@ -22,7 +22,7 @@ from mintscope.api.discovery.operation import (
     PriceRange,
 )
 from mintscope.api.gate import Caller, Gate
-from mintscope.api.query import read_query
+from mintscope.api.query import NoQuery, read_query
 from mintscope.api.wire import (
     ErrorBody,
     ReportQuery,
@@ -411,6 +411,7 @@ class BatchRoute:
         with credits alone.
         """
         caller = await self.v1.gate.admit_buyer(request)
+        read_query(request, NoQuery)
         asked = await read_body(request, BatchRequest)
         mints = each_once(asked.mints)
         delivered = await self.v1.resource_server.sell_report(

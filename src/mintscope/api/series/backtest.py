@@ -14,7 +14,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from mintscope.accounts.keys.scope import Scope
 from mintscope.api.discovery.operation import OF_TOKENS, SPENDERS, Operation, PriceRange, sold_page
-from mintscope.api.query import read_query
+from mintscope.api.query import NoQuery, read_query
 from mintscope.api.series.swaps import Made, SeriesShop, Wanted, made_of, not_tracked
 from mintscope.api.series.wire import TIME_MAX, Token
 from mintscope.api.v1 import NOT_TRACKED, each_once, mint_of
@@ -297,6 +297,7 @@ class BacktestRoutes:
         timeframes, and nothing if none was evaluated. Paid with credits alone.
         """
         caller = await self.shop.gate.admit_buyer(request)
+        read_query(request, NoQuery)
         asked = await read_body(request, BacktestRequest)
         mints = each_once(asked.mints)
         condition = checked_condition(asked)

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from mintscope.accounts.keys.scope import Scope
 from mintscope.api.discovery.operation import OF_TOKENS, SPENDERS, Operation, sold_page
 from mintscope.api.gate import Caller
-from mintscope.api.query import read_query
+from mintscope.api.query import NoQuery, read_query
 from mintscope.api.series.swaps import (
     Made,
     ReadRows,
@@ -171,6 +171,7 @@ class PriceRoutes:
         none. Costs one credit, and nothing if there is no price at all. Paid with credits alone.
         """
         caller = await self.v1.gate.admit_buyer(request)
+        read_query(request, NoQuery)
         asked = await read_body(request, PricesRequest)
         pairs = [(mint_of(each.mint), UnixS(each.t)) for each in asked.prices]
         found = await self.v1.resource_server.sell_report(
