@@ -19,6 +19,7 @@ class Colour(Enum):
 
 class Inner(Struct, forbid_unknown_fields=True):
     x: int
+    hue: Colour = Colour.RED
 
 
 class Body(Struct, forbid_unknown_fields=True, rename="camel"):
@@ -34,6 +35,8 @@ class Body(Struct, forbid_unknown_fields=True, rename="camel"):
     mints: Annotated[list[str], Meta(min_length=1, max_length=4)] | UnsetType = UNSET
     pair: tuple[int, int] | UnsetType = UNSET
     colour: Colour | UnsetType = UNSET
+    shades: list[Colour] | UnsetType = UNSET
+    maybe: Colour | UnsetType | None = UNSET
     inner: Inner | UnsetType = UNSET
     counts: Annotated[dict[str, int], Meta(max_length=1)] | UnsetType = UNSET
 
@@ -102,13 +105,16 @@ def flaw(body: bytes, shape: Any) -> str:
         ),
         ({"mints": ["a", "b", "c", 7]}, "mints[3]: expected text; there was 7"),
         ({"pair": [1]}, "pair: expected an array of 2 items; there was one of 1"),
-        ({"colour": "pink"}, "colour: expected one of the values that are documented; there was"),
+        ({"colour": "pink"}, "colour: expected one of blue, red; there was 'pink'"),
+        ({"shades": ["red", "pink"]}, "shades[1]: expected one of blue, red; there was 'pink'"),
+        ({"maybe": "pink"}, "maybe: expected one of blue, red; there was 'pink'"),
+        ({"inner": {"x": 1, "hue": "pink"}}, "inner.hue: expected one of blue, red; there was"),
         ({"inner": 3}, "inner: expected an object; there was 3"),
         ({"inner": {}}, "inner: expected the field x; it is missing"),
         ({"inner": {"x": []}}, "inner.x: expected an integer; there was an array of 0 items"),
         (
             {"inner": {"x": 1, "y": 2}},
-            "inner: expected only fields that are documented; there was y",
+            "inner: expected only the fields x, hue; there was y",
         ),
         ({"counts": {"a": SECRET}}, "counts[...]: expected an integer; there was text"),
         (

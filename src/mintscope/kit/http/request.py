@@ -301,7 +301,7 @@ def described(problem: str, value: object, shape: object) -> str:
             said = phrase(match)
             if "; " not in said:
                 said += there
-            elif not place.rpartition(".")[0]:
+            else:
                 said = said.replace(*_named(shape, value, place))
             return f"{place}: {said}" if place else said
     return problem
@@ -370,16 +370,39 @@ def _described(shape: object) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
 def _named(shape: object, value: object, place: str) -> tuple[str, str]:
     """Return a phrase of an error message, and the phrase to put in its place, with names."""
     # Both are "" if the names are not known.
-    schema, named = _described(shape)
-    kinds = schema.get("discriminator", {})
+    kinds = _described(shape)[0].get("discriminator", {})
     if place and kinds.get("propertyName") == place:
         return A_VALUE, f"one of {', '.join(kinds['mapping'])}"
-    one = schema.get("$ref")
+    schema = _schema_at(shape, value, place)
+    if "enum" in schema:
+        return A_VALUE, f"one of {', '.join(map(str, schema['enum']))}"
+    if "properties" in schema:
+        return KNOWN_FIELDS, f"only the fields {', '.join(schema['properties'])}"
+    return "", ""
+
+
+def _schema_at(shape: object, value: object, place: str) -> Mapping[str, Any]:
+    """Return the JSON schema of *shape* at *place*, such as `prices[3].t`; {} if unknown."""
+    schema, named = _described(shape)
+    kinds = schema.get("discriminator", {})
     if kinds and isinstance(value, dict):
-        one = kinds["mapping"].get(value.get(kinds["propertyName"]))
-    if place or one is None:
-        return "", ""
-    return KNOWN_FIELDS, f"only the fields {', '.join(named[one]['properties'])}"
+        schema = named.get(kinds["mapping"].get(value.get(kinds["propertyName"])), {})
+    path = f".{place}" if place else ""
+    if STEP.sub("", path):
+        return {}
+    schema = _resolved(schema, named)
+    for name, _ in STEP.findall(path):
+        inner = schema.get("properties", {}).get(name, {}) if name else schema.get("items", {})
+        schema = _resolved(inner, named)
+    return schema
+
+
+def _resolved(schema: Mapping[str, Any], named: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return *schema* without null, and the schema in *named* to which it refers."""
+    kinds = [each for each in schema.get("anyOf", [schema]) if each.get("type") != "null"]
+    one = kinds[0] if len(kinds) == 1 else {}
+    found: Mapping[str, Any] = named.get(one.get("$ref", ""), one)
+    return found
 
 
 def _at(value: object, path: str) -> object:
