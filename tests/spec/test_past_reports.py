@@ -13,6 +13,7 @@ from series_service import (
 )
 
 from support.scenes.service import bearer
+from support.scenes.traded import TradedStore
 
 
 async def ask(
@@ -85,6 +86,26 @@ async def test_a_404_names_the_span_of_the_reports_that_exist(market: SeriesServ
         assert answer.headers["x-token-status"] == "insufficient-data"
     unknown = await ask(market, token, BEGIN_S, UNTRACKED)
     assert unknown.json()["error"]["code"] == "TOKEN_NOT_FOUND"
+    assert await market.service.left(token) == 1
+
+
+async def test_a_404_names_the_first_report_if_none_exists_yet(market: SeriesService) -> None:
+    token = await market.service.issue(1)
+    for at in (7, 90, 150):
+        await market.trade(at, 2.0)
+    await market.traded.finalize(3)
+    market.service.clock.advance(3_600_000)
+    assert isinstance(market.traded, TradedStore)
+    await market.traded.trim()
+    await market.trade(200, 3.0)
+
+    answer = await ask(market, token, BEGIN_S)
+
+    assert (answer.status_code, answer.json()["error"]["code"]) == (404, "INSUFFICIENT_DATA")
+    assert answer.json()["error"]["message"] == (
+        f"There is no report as of {BEGIN_S}, and no other exact one yet: they begin at Unix time"
+        f" {BEGIN_S + 907}, and the newest block is of {BEGIN_S + 200}."
+    )
     assert await market.service.left(token) == 1
 
 

@@ -327,6 +327,11 @@ def _reach_said(moment: Moment, reach: OutOfReach) -> str:
     if reach.since is None or reach.until is None:
         return "No block has been read yet."
     at = moment.time if moment.slot is None else f"slot:{moment.slot}"
+    if reach.since > reach.until.time:
+        return (
+            f"There is no report as of {at}, and no other exact one yet: they begin at Unix time"
+            f" {reach.since}, and the newest block is of {reach.until.time}."
+        )
     return (
         f"There is no report as of {at}: exact ones reach from Unix time {reach.since} at the"
         f" earliest to slot {reach.until.slot} (Unix time {reach.until.time})."
