@@ -139,7 +139,10 @@ def test_every_amount_that_fits_a_row_is_read(amount: int) -> None:
     ("header", "expected"),
     [
         ("not base64!", "standard base64 of UTF-8 JSON"),
-        (b64encode(b"\xff\xfe{}").decode(), "a payment of x402 version 2; was wrong at ''"),
+        ("", "a payment of x402 version 2; it is not a JSON object"),
+        (b64encode(b"\xff\xfe{}").decode(), "a payment of x402 version 2; it is not a JSON object"),
+        (b64encode(b"[]").decode(), "a payment of x402 version 2; it is not a JSON object"),
+        (b64encode(b"{}").decode(), "a payment of x402 version 2; 'payload' is missing"),
         (paid("1.5"), "accepted.amount to be an integer of atoms, as text"),
         (paid("0"), "accepted.amount between 1 and 9223372036854775807"),
         (paid(str(2**63)), "accepted.amount between 1 and 9223372036854775807"),

@@ -132,8 +132,14 @@ def decode_payment(header: str) -> Presented:
             raise _invalid("standard base64 of UTF-8 JSON") from flaw
         first = flaw.__cause__.errors(include_input=False)[0]
         # Limited, because the client chooses the names in the path of the error.
-        where = ".".join(str(part) for part in first["loc"][:3])
-        raise _invalid(f"a payment of x402 version 2; was wrong at {where[:60]!r}") from flaw
+        where = ".".join(str(part) for part in first["loc"][:3])[:60]
+        if not where:
+            found = "it is not a JSON object"
+        elif first["type"] == "missing":
+            found = f"{where!r} is missing"
+        else:
+            found = f"was wrong at {where!r}"
+        raise _invalid(f"a payment of x402 version 2; {found}") from flaw
     # If the header names no version, the model fills in version 2.
     if payload.x402_version != VERSION or "x402_version" not in payload.model_fields_set:
         raise _invalid("x402Version 2")
