@@ -197,6 +197,32 @@ async def test_a_list_agrees_with_all_swaps_since_each_mint_was_tracked(ports: P
     assert expected(A, swaps, time).rsi is not None
 
 
+async def test_a_mint_tracked_before_the_first_slot_is_as_old_as_its_first_price(
+    ports: Ports,
+) -> None:
+    market, reader = ports
+    await market.track(A)
+    early = lister_of(reader)
+    await early.refresh()
+    await market.append(1, START, trade(A, None))
+    await early.refresh()
+    (line,) = early.newest().page(ListQuestion(limit=9)).lines
+    assert (line.listed.since, line.age_s) == (None, None)
+
+    await market.append(2, START + 90, trade(A, 0.5))
+    await market.append(3, START + 200, trade(A, 0.6))
+    late = lister_of(reader)
+    for lister in (early, late):
+        await lister.refresh()
+        (line,) = lister.newest().page(ListQuestion(limit=9)).lines
+        minute = (START + 90) // 60 * 60
+        assert (line.listed.since, line.age_s) == (minute, START + 200 - minute)
+        asked = ScreenQuestion(None, "price", False, ["age_s"], 1)  # noqa: FBT003
+        assert lister.newest().screen(asked).values == [(line.age_s,)]
+        found = lister.newest().page(ListQuestion(limit=9, since_min=UnixS(minute)))
+        assert [one.listed.mint for one in found.lines] == [A]
+
+
 async def test_a_price_older_than_a_day_is_found_after_its_minute_was_dropped(
     ports: Ports,
 ) -> None:

@@ -146,7 +146,22 @@ class TokenList:
                     self._standings[row] = trade.standing
                     self._restood.add(row)
             self.columns.apply(slot, numbers)
+            for row, trade in zip(numbers.tolist(), slot.trades, strict=True):
+                if row >= 0 and trade.price_usd is not None:
+                    self._note_first(row)
             self.folded = slot.folded
+
+    def _note_first(self, row: int) -> None:
+        """Set the time since which the mint in *row* is tracked, if it is not known.
+
+        It is not known for a mint that is tracked from the first slot on, until its first price.
+        """
+        listed = self._mints[row]
+        assert listed is not None
+        if listed.since is None:
+            since = UnixS(int(self.columns.rows["first_at"][row]))
+            self.columns.rows["since"][row] = since
+            self._mints[row] = msgspec.structs.replace(listed, since=since)
 
     def describe(self, mint: Mint, facts: MintFacts) -> None:
         """Replace the facts of *mint*, such as its name, with *facts*, if it is in the list."""
