@@ -494,6 +494,31 @@ def crowd_in(
     return buyers, len(sides) - buyers, len(flows), count, total, *shares
 
 
+@pytest.mark.parametrize("traded", MARKET_ENGINES, indirect=True)
+@pytest.mark.parametrize("first_usd", [1.0, None])
+async def test_the_log_has_all_swaps_of_a_mint_that_first_trades_after_the_oldest_kept_slot(
+    traded: Traded, first_usd: float | None
+) -> None:
+    assert isinstance(traded, TradedStore)
+    await traded.slot(1, START, signed(0, "early", 10, is_buy=True, mint=B))
+    late = START + DEFAULT_RETENTION.swaps_s + 60
+    await traded.slot(2, late, signed(0, "early", 10, is_buy=True, mint=B))
+    first = signed(0, "buyer", 10**6, is_buy=True)
+    first = replace(first, volume=10**6, price_usd=first_usd, price_sol=first_usd)
+    await traded.slot(3, late + 60, first)
+    second = signed(0, "buyer", 10**6, is_buy=True)
+    await traded.slot(4, late + 120, replace(second, price_usd=2.0, price_sol=0.02))
+    await traded.finalize(4)
+    await traded.trim()
+
+    for mint, is_whole in ((A, True), (B, False)):
+        logged = await traded.series.swaps(mint, None, 5)
+        kept = await traded.series.kept_swaps(mint, UnixS(late + 200), 60)
+        assert logged is not None
+        assert kept is not None
+        assert (logged.is_whole, kept.is_whole) == (is_whole, is_whole), mint
+
+
 @pytest.mark.parametrize("pace_s", [7, 90, 2_500])
 async def test_crowds_count_all_swaps_that_are_not_orphaned_folded_or_not(
     traded: Traded, pace_s: int

@@ -5,20 +5,22 @@ from typing import Any, Final, NamedTuple
 
 from mintscope.kit.primitives import Mint, Slot, UnixS
 from mintscope.kit.sql.database import Database
+from mintscope.market.engine.crowd_book import CrowdBook
 from mintscope.market.engine.fold import read_state
 from mintscope.market.log import CandleRow, LoadedMint, Waypoint
 from mintscope.market.ports import CANDLES_MIN, MINUTES_S, RECENT_S
 from mintscope.market.series import past
 from mintscope.market.store.frames import NEVER, Folded, with_frames
 from mintscope.market.store.log_reader import folded_standing, newest_candles, tail_of
-from mintscope.market.timeframe import Timeframe, bucket
+from mintscope.market.timeframe import TIMEFRAMES, Timeframe, bucket
 
 STANDS: Final = """
-SELECT mint.id, since_slot, since_time, state.state, imported_from, folded_slot,
+SELECT mint.id, since_slot, since_time, state.state, traders, imported_from, folded_slot,
        (SELECT coalesce(max(seq), 0) FROM event)
   FROM mint CROSS JOIN progress LEFT JOIN state ON state.mint = mint.id
  WHERE address = ? AND since_slot IS NOT NULL
 """
+NEVER_LATER: Final = -1  # Unix seconds, before any block
 FIRST_HEADER: Final = "SELECT slot, time FROM header WHERE is_dead = 0 ORDER BY slot LIMIT 1"
 LAST_HEADER: Final = "SELECT slot, time FROM header WHERE is_dead = 0 ORDER BY slot DESC LIMIT 1"
 HEADER: Final = """
@@ -78,6 +80,7 @@ class _Stands(NamedTuple):
     since_slot: int
     since_time: int | None
     state: bytes | None
+    traders: bytes | None
     imported_from: UnixS | None
     folded_slot: Slot | None
     seq: int
@@ -118,11 +121,18 @@ def read_past(
         return past.OutOfReach(since, newest)
 
 
-def has_all_swaps(db: Database, since_slot: int, since_time: int | None) -> bool:
+def has_all_swaps(
+    db: Database,
+    since_slot: int,
+    since_time: int | None,
+    state: bytes | None,
+    traders: bytes | None,
+) -> bool:
     """Return whether the log has all swaps of a mint since tracking of the mint began.
 
     since_slot, since_time   the start of tracking, or of a backfill; the time is None if no block
                              was logged then
+    state, traders           the stored states of the fold and of the crowd book of the mint
     """
     trimmed = bool(db.execute("SELECT trimmed_seq FROM progress").get)
     first = db.execute(FIRST_HEADER).fetchone()
@@ -131,14 +141,29 @@ def has_all_swaps(db: Database, since_slot: int, since_time: int | None) -> bool
     first_slot, first_time = first
     # A backfill may begin before a log from which no swap was deleted.
     begins_later = since_time is not None and first_time > since_time
-    return first_slot <= since_slot or not (trimmed or begins_later)
+    if first_slot <= since_slot or not (trimmed or begins_later):
+        return True
+    return state is None or _first_swap(state, traders) > first_time
+
+
+def _first_swap(state: bytes, traders: bytes | None) -> int:
+    """Return the time of the first folded swap of a mint, or an earlier time.
+
+    Return NEVER_LATER if the store lacks the time, because an old version folded the swap.
+    """
+    first = CrowdBook(traders).since
+    if first is None:
+        return NEVER_LATER
+    record = read_state(state)[0]
+    is_priced = record["frames"]["count"][TIMEFRAMES.index(Timeframe.M1)] > 0
+    return min(first, int(record["first"])) if is_priced else first
 
 
 def _reach(db: Database, stands: _Stands) -> UnixS:
     """Return the earliest time of which an exact report of the mint can be made."""
     _, first_time = db.execute(FIRST_HEADER).get
     since = UnixS(first_time)
-    if not has_all_swaps(db, stands.since_slot, stands.since_time):
+    if not has_all_swaps(db, stands.since_slot, stands.since_time, stands.state, stands.traders):
         since = UnixS(first_time + RECENT_S)  # the windows m1, m5 and m15 reach back RECENT_S
     if stands.since_time is not None:
         since = UnixS(max(since, stands.since_time))

@@ -115,7 +115,7 @@ SELECT {columns}
  WHERE address = ? AND since_slot IS NOT NULL
 """
 STANDS: Final = OF_MINT.format(
-    columns="mint.id, since_slot, since_time, state.state, in_sol, folded_seq"
+    columns="mint.id, since_slot, since_time, state.state, in_sol, folded_seq, traders"
 )
 POOLS: Final = OF_MINT.format(
     columns="mint.id, pools, folded_seq, (SELECT time FROM header WHERE seq = folded_seq), traders"
@@ -264,7 +264,7 @@ def _candles(
     found = db.execute(STANDS, (mint,)).fetchone()
     if found is None:
         return None
-    mint_id, since_slot, _, state, in_sol, folded_seq = found
+    mint_id, since_slot, _, state, in_sol, folded_seq, _ = found
     tip = log_reader.tip_of(db)
     if known is not None and not _stands(db, mint, known, (state, in_sol)):
         known = None
@@ -325,7 +325,7 @@ def _swaps(
     found = db.execute(STANDS, (mint,)).fetchone()
     if found is None:
         return None
-    mint_id, since_slot, since_time, *_ = found
+    mint_id, since_slot, since_time, state, _, _, traders = found
     final, seq = db.execute(FROM, {"slot": before.slot}).get
     bounds = {"mint": mint_id, "since": since_slot, "seq": -1 if seq is None else seq}
     behind = (one for one in _newest_first(db, mint, bounds) if one.place < before)
@@ -337,7 +337,7 @@ def _swaps(
         final=final,
         swaps=swaps[:limit],
         has_older=has_older,
-        is_whole=not has_older and has_all_swaps(db, since_slot, since_time),
+        is_whole=not has_older and has_all_swaps(db, since_slot, since_time, state, traders),
         crowds=_crowds(db, mint, tip) if with_crowds else None,
     )
 
@@ -414,7 +414,7 @@ def _kept_swaps(db: Database, mint: Mint, until: UnixS, spans: int) -> KeptSwaps
     found = db.execute(STANDS, (mint,)).fetchone()
     if found is None:
         return None
-    mint_id, since_slot, since_time, *_ = found
+    mint_id, since_slot, since_time, state, _, _, traders = found
     bounds = {"mint": mint_id, "since": since_slot, "until": until, "limit": KEPT_SLOTS_MAX + 1}
     swaps: list[tuple[UnixS, PricedSwap]] = []  # newest first
     seen: set[int] = set()
@@ -426,7 +426,7 @@ def _kept_swaps(db: Database, mint: Mint, until: UnixS, spans: int) -> KeptSwaps
         if has_older:
             break
         swaps += [(UnixS(time), swap) for swap in reversed(log_reader.swaps_of(mint, blob))]
-    is_whole = not has_older and has_all_swaps(db, since_slot, since_time)
+    is_whole = not has_older and has_all_swaps(db, since_slot, since_time, state, traders)
     return KeptSwaps(
         tip=log_reader.tip_of(db), swaps=swaps[::-1], has_older=has_older, is_whole=is_whole
     )
