@@ -361,7 +361,10 @@ class LaunchLine(Wire):
     bought: Annotated[Amount, Meta(description="Bought in them, of the token.")]
     held: Annotated[
         Amount,
-        Meta(description="Bought by these traders less sold by them until now, by swaps alone."),
+        Meta(
+            description="Bought by these traders less sold by them until now, at least 0 for each,"
+            " by swaps alone."
+        ),
     ]
 
 
