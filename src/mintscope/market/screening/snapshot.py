@@ -3,10 +3,12 @@
 The list includes trades of final slots only, so none of them is ever retracted.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
+import numpy as np
 
 from mintscope.kit.primitives import Mint, Slot, UnixMs, UnixS
 from mintscope.market.mint_facts import MintFacts
@@ -95,6 +97,29 @@ class MintAsFolded(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     standing: bytes | None = None
     recent: Mapping[Timeframe, RecentCandles] = {}
     newest: Mapping[Timeframe, bytes] = {}
+
+
+def by_number(
+    rows: Sequence[int], traded: Sequence[Sequence[PartVolume | MinuteVolume]], part_s: int
+) -> dict[int, tuple[Any, ...]]:
+    """Return the trades in *traded* by the number of the part of time in which they were made.
+
+    The trades of a part are four columns: the rows, the volumes, the numbers of swaps or the bought
+    volumes, and the closes.
+
+    traded   the trades of each of *rows*
+    part_s   the divisor by which the first field of a trade becomes the number of its part: 1 if
+             this field is the number, otherwise the length of a part in seconds
+    """
+    found: dict[int, list[tuple[float | None, ...]]] = defaultdict(list)
+    for row, trades in zip(rows, traded, strict=True):
+        for first, volume, other, close in trades:
+            found[first // part_s].append((row, volume, other, close))
+    kinds = (np.int32, np.int64, np.int64, np.float64)
+    return {
+        number: tuple(map(np.array, zip(*of_number, strict=True), kinds))
+        for number, of_number in found.items()
+    }
 
 
 class MintPage(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ a list that was never stored.
 """
 
 import zlib
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, Final, TypeAlias
@@ -46,9 +46,8 @@ from mintscope.market.screening.snapshot import (
     FoldedTo,
     MintAsFolded,
     MintPage,
-    MinuteVolume,
-    PartVolume,
     SlotTrades,
+    by_number,
 )
 from mintscope.market.standings import basis_of
 from mintscope.market.timeframe import TIMEFRAMES, Timeframe
@@ -114,12 +113,12 @@ class TokenList:
         rows = self._start(page.mints, firsts)
         self._read(traded, states)
         self._load(traded, states)
-        for number, trades in _by_number(rows, [one.parts for one in page.mints], 1).items():
+        for number, trades in by_number(rows, [one.parts for one in page.mints], 1).items():
             at, volumes, swaps, closes = trades
             chunk = PartChunk(at, closes, volumes, swaps.astype(np.int32))
             self.columns.add_parts(number, chunk)
         minutes = [one.minutes for one in page.mints]
-        for number, trades in _by_number(rows, minutes, H1.part_s).items():
+        for number, trades in by_number(rows, minutes, H1.part_s).items():
             at, volumes, bought, closes = trades
             self.columns.add_minutes(number, PartChunk(at, closes, volumes, bought=bought))
 
@@ -441,29 +440,6 @@ def _firsts(traded: Sequence[MintAsFolded], states: Any) -> dict[Mint, UnixS]:
     is_priced = (states["frames"]["count"][:, M1] > 0).tolist()
     firsts = zip(traded, states["first"].tolist(), is_priced, strict=True)
     return {one.mint: UnixS(first) for one, first, has_candle in firsts if has_candle}
-
-
-def _by_number(
-    rows: Sequence[int], traded: Sequence[Sequence[PartVolume | MinuteVolume]], part_s: int
-) -> dict[int, tuple[Any, ...]]:
-    """Return the trades in *traded* by the number of the part of time in which they were made.
-
-    The trades of a part are four columns: the rows, the volumes, the numbers of swaps or the bought
-    volumes, and the closes.
-
-    traded   the trades of each of *rows*
-    part_s   the divisor by which the first field of a trade becomes the number of its part: 1 if
-             this field is the number, otherwise the length of a part in seconds
-    """
-    found: dict[int, list[tuple[float | None, ...]]] = defaultdict(list)
-    for row, trades in zip(rows, traded, strict=True):
-        for first, volume, other, close in trades:
-            found[first // part_s].append((row, volume, other, close))
-    kinds = (np.int32, np.int64, np.int64, np.float64)
-    return {
-        number: tuple(map(np.array, zip(*of_number, strict=True), kinds))
-        for number, of_number in found.items()
-    }
 
 
 VERSION: Final = 6
