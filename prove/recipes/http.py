@@ -186,8 +186,8 @@ BROKEN: Final = Recipe(
         Mutant(
             "a repetition whose client has left counts as answered",
             "credits/store.py",
-            "if isinstance(outcome, ledger.Debited):",
-            "if isinstance(outcome, ledger.Debited) and not outcome.is_repeat:",
+            "return outcome.reversal()",
+            "return None if outcome.is_repeat else outcome.reversal()",
             ("contract/test_debit_ledger.py",),
         ),
         Mutant(
