@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from hashlib import sha256
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any, Final
@@ -315,6 +316,24 @@ def test_an_installation_is_moved_by_copy_backup_and_restore(folder: Path, tmp_p
     assert dump(tmp_path / "restored") == dump(folder)
     code, said = mintscope("migrate", "--dry-run", **settings(MINTSCOPE_STORE=url))
     assert (code, said) == (0, "Nothing to do: the schema is up to date.\n")
+
+
+def test_an_installation_is_copied_into_a_database_that_the_doctor_has_checked(
+    folder: Path, tmp_path: Path
+) -> None:
+    """These are the first two steps of docs/operating/scale.md#move-in."""
+    url = url_in(tmp_path)
+    new = settings(
+        MINTSCOPE_STORE=url,
+        MINTSCOPE_CREDITS__PEPPER=sha256(b"the pepper of the tests").hexdigest(),
+        MINTSCOPE_CHAIN__RPC_URL="http://127.0.0.1:1",
+        MINTSCOPE_DATA_DIR=str(tmp_path / "new"),
+    )
+    assert mintscope("migrate", **settings(MINTSCOPE_DATA_DIR=str(folder)))[0] == 0
+    _, said = mintscope("doctor", **new)
+    assert "money: the database of store is empty" in said
+    code, said = mintscope("copy", "--from", f"sqlite:{folder}", "--to", url)
+    assert code == 0, said
 
 
 def settings(**more: str) -> Mapping[str, str]:

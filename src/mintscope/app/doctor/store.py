@@ -146,14 +146,17 @@ def check_money(config: Config) -> Iterator[Finding]:
         yield ok(f"money: {place.name} is made at the first start")
         return
     try:
-        # Opening the stores of money would create a pepper.
-        if config.credits.pepper is None and not pepper.exists():
-            if stores.is_used(config):
-                raise errors.UnusablePepper(
-                    f"expected the pepper of these accounts at {pepper}; it is not there"
-                )
-            yield ok(f"money: {place.name} is empty; its pepper is made at the first start")
+        has_pepper = config.credits.pepper is not None or pepper.exists()
+        # Opening the stores of money would create a pepper, or store the hash of the pepper: the
+        # store would then not be empty, and `copy` and `restore` would refuse it.
+        if not stores.is_used(config):
+            made = "" if has_pepper else "; its pepper is made at the first start"
+            yield ok(f"money: {place.name} is empty{made}")
             return
+        if not has_pepper:
+            raise errors.UnusablePepper(
+                f"expected the pepper of these accounts at {pepper}; it is not there"
+            )
         yield read_from(stores.open_money(config, SystemClock()), _sums)
     except (errors.UnusableStore, errors.ServiceUnavailable) as error:
         fix = fix_of(error, "restore database and pepper from the same backup")
