@@ -24,6 +24,7 @@ from mintscope.app.stores.copying import (
     copy,
     copy_file,
     copy_files,
+    copy_running,
     copy_secrets,
     has_password,
     named,
@@ -463,6 +464,20 @@ def test_a_backup_never_replaces_another_backup(folder: Path, tmp_path: Path) ->
     copy_files(folder, tmp_path / "backup", silent)
     with pytest.raises(CannotCopy, match=r"expected no market\.sqlite"):
         copy_files(folder, tmp_path / "backup", silent)
+
+
+def test_a_copy_of_an_interrupted_backup_is_refused(folder: Path, tmp_path: Path) -> None:
+    """SQLite writes a copy in one transaction, so an interrupted copy of a file is empty."""
+    interrupted = tmp_path / "interrupted"
+    copy_files(folder, interrupted, silent)
+    (interrupted / MONEY_FILE).write_bytes(b"")
+    expected = rf"expected a complete copy in {interrupted}; its money\.sqlite is empty"
+    with pytest.raises(CannotCopy, match=expected):
+        copy_files(interrupted, tmp_path / "restored", silent)
+    with pytest.raises(CannotCopy, match=expected):
+        copy_running(f"sqlite:{interrupted}", f"sqlite:{tmp_path / 'moved'}", silent)
+
+    assert not (tmp_path / "restored").exists()
 
 
 @pytest.mark.parametrize("place", ["source", "target"])

@@ -5,7 +5,8 @@ import json
 import re
 import resource
 import signal
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
@@ -378,20 +379,39 @@ def test_a_database_that_is_down_is_one_message(
     assert not list(tmp_path.glob("mintscope-*"))
 
 
-@pytest.mark.usefixtures("data")
-def test_a_full_disk_is_reported_and_no_part_of_the_backup_is_left(tmp_path: Path) -> None:
-    """Files of this process cannot grow beyond 20 kB, which SQLite reports like a full disk."""
-    backups_of = tmp_path / "backups"
+@contextmanager
+def full_disk() -> Iterator[None]:
+    """Let no file of this process grow beyond 20 kB, which SQLite reports like a full disk."""
     usual = resource.getrlimit(resource.RLIMIT_FSIZE)
     ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, usual[1]))
     try:
-        asked = run("backup", "--to", str(backups_of))
+        yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, usual)
         signal.signal(signal.SIGXFSZ, ignored)
+
+
+@pytest.mark.usefixtures("data")
+def test_a_full_disk_is_reported_and_no_part_of_the_backup_is_left(tmp_path: Path) -> None:
+    backups_of = tmp_path / "backups"
+    with full_disk():
+        asked = run("backup", "--to", str(backups_of))
 
     assert asked.exit_code == 1
     assert isinstance(asked.exception, SystemExit)
     assert re.search(r"(disk|room|I/O error|full)", asked.stderr), asked.stderr
     assert {each.name for each in backups_of.iterdir()} == {"backup.lock"}
+
+
+@pytest.mark.usefixtures("data")
+def test_a_restore_that_fails_leaves_no_file_and_can_be_tried_again(tmp_path: Path) -> None:
+    backup = tmp_path / "backup"
+    new = {"DATA_DIR": str(tmp_path / "new"), "STORE": ""}
+    assert run("backup", str(backup)).exit_code == 0
+    with full_disk():
+        failed = run("restore", str(backup), **new)
+
+    assert failed.exit_code == 1
+    assert {each.suffix for each in (tmp_path / "new").iterdir()} == {".lock"}
+    assert run("restore", str(backup), **new).exit_code == 0

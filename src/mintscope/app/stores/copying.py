@@ -103,14 +103,14 @@ class SqliteSide:
     """The SQLite files of a copy, as its source or its target, in *folder*.
 
     `PostgresSide` has the same methods.  Opening creates missing files, and migrates all of them.
-    If *is_new*, this is the target.  Otherwise it is the source: MONEY_FILE must exist, and every
-    read sees the rows that were committed before the opening.  Opening and each method may raise
-    UnusableStore, apsw.Error.
+    If *is_new*, this is the target.  Otherwise it is the source: MONEY_FILE must have tables, and
+    every read sees the rows that were committed before the opening.  Opening and each method may
+    raise UnusableStore, apsw.Error.
     """
 
     def __init__(self, folder: Path, *, is_new: bool = False) -> None:
-        if not is_new and not (folder / MONEY_FILE).exists():
-            raise UnusableStore(f"expected {MONEY_FILE} in {folder}; it is not there")
+        if not is_new:
+            expect_money(folder)
         make_folder(folder)
         self._files = [
             open_store(folder / name, kind, is_copied_into=is_new) for kind, name in FILES.items()
@@ -376,6 +376,7 @@ def _parts(side: Side, table: Relation, after: list[object] | None = None) -> It
 # so a webhook that is sent during the copy is sent again after a restore, and none is lost.
 COPIED_IN_ORDER: Final = (MARKET_FILE, WEBHOOKS_FILE, MONEY_FILE)
 SECRETS: Final = (PEPPER_FILE, ROOTS_FILE)
+BESIDE: Final = ("-journal", "-wal", "-shm")  # the files that SQLite makes beside a file
 PAGES: Final = 512
 BUSY_MS: Final = 10_000
 
@@ -392,21 +393,48 @@ def copy_files(
     progress      called with the file and the number of pages copied since the last call, rounded
                   up to a multiple of PAGES
     has_secrets   whether to copy pepper and roots too
-    Raises        CannotCopy if *target* has one of the files, or *source* has no MONEY_FILE;
-                  StoreUnavailable if the disk is full; UnusableStore if a file cannot be copied, or
-                  a copy is damaged
+    Raises        CannotCopy if *target* has one of the files, or *source* has no MONEY_FILE, or an
+                  empty one; StoreUnavailable if the disk is full; UnusableStore if a file cannot be
+                  copied, or a copy is damaged.  If the copy fails, *target* has none of the files.
     """
     for name in (*COPIED_IN_ORDER, *SECRETS):
         if (target / name).exists():
             raise CannotCopy(f"expected no {name} in {target}; there is one")
-    if not (source / MONEY_FILE).exists():
-        raise CannotCopy(f"expected {MONEY_FILE} in {source}; it is not there")
+    expect_money(source)
     make_folder(target)
-    for name in COPIED_IN_ORDER:
-        if (source / name).exists():
-            copy_file(source / name, target / name, progress)
-    if has_secrets:
-        copy_secrets(source, target)
+    try:
+        for name in COPIED_IN_ORDER:
+            if (source / name).exists():
+                copy_file(source / name, target / name, progress)
+        if has_secrets:
+            copy_secrets(source, target)
+    except BaseException:  # also Ctrl-C: the next attempt would be refused because of these files
+        for name in (*COPIED_IN_ORDER, *SECRETS):
+            for ending in ("", *BESIDE):
+                (target / f"{name}{ending}").unlink(missing_ok=True)
+        raise
+
+
+def expect_money(folder: Path) -> None:
+    """Raise CannotCopy if *folder* has no MONEY_FILE, or if the file has no tables.
+
+    An interrupted copy leaves an empty file, because SQLite copies a file in one transaction.
+    Raises UnusableStore if the file cannot be read.
+    """
+    path = folder / MONEY_FILE
+    if not path.exists():
+        raise CannotCopy(f"expected {MONEY_FILE} in {folder}; it is not there")
+    try:
+        with closing(apsw.Connection(str(path))) as db:
+            db.set_busy_timeout(BUSY_MS)
+            is_empty = not db.execute("SELECT count(*) FROM sqlite_schema").get
+    except apsw.Error as cause:
+        raise UnusableStore(f"expected to copy {path}: {cause}") from cause
+    if is_empty:
+        raise CannotCopy(
+            f"expected a complete copy in {folder}; its {MONEY_FILE} is empty, as after an"
+            " interrupted backup"
+        )
 
 
 def copy_secrets(source: Path, target: Path, names: Sequence[str] = SECRETS) -> None:
