@@ -36,6 +36,7 @@ KNOWN: Final = {
             "StateDirectory",
         ),
         *("StateDirectoryMode", "CacheDirectory", "Environment", "Restart", "RestartSec"),
+        "RestartForceExitStatus",
         *("RestartPreventExitStatus", "KillMode", "TimeoutStopSec", "LimitNOFILE", "LimitCORE"),
         *("MemoryMax", "NoNewPrivileges", "CapabilityBoundingSet", "ProtectSystem", "ProtectHome"),
         *("PrivateTmp", "PrivateDevices", "ProtectClock", "ProtectControlGroups"),
@@ -127,6 +128,7 @@ def test_each_unit_restarts_except_after_an_error_for_the_operator(name: str) ->
     codes = [value for key, value in UNITS[name]["Service"] if key == "RestartPreventExitStatus"]
 
     assert one(name, "Restart") == "on-failure"
+    assert one(name, "RestartForceExitStatus") == "SIGHUP"
     assert ("StartLimitIntervalSec", "0") in UNITS[name]["Unit"]
     assert codes == [f"{EXIT_OPERATOR}"]
 

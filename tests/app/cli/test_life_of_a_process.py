@@ -165,3 +165,28 @@ def test_a_signal_ends_an_api_that_is_still_starting(tmp_path: Path) -> None:
             assert process.wait(READY_S) == -signal.SIGTERM
         finally:
             process.kill()
+
+
+# A command that gets SIGHUP while its module is imported, as by `systemctl reload` after a start.
+RELOADED_EARLY = """
+import os, signal
+from mintscope.app.cli import app
+
+load = app.Command.load
+
+def interrupted(command):
+    os.kill(os.getpid(), signal.SIGHUP)
+    return load(command)
+
+app.Command.load = interrupted
+app.main()
+"""
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("process", ["serve", "ingest", "api"])
+def test_a_reload_does_not_end_a_process_that_is_still_starting(process: str) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", RELOADED_EARLY, process, "--help"], capture_output=True, check=False
+    )
+    assert ran.returncode == 0

@@ -39,6 +39,7 @@ class Command(NamedTuple):
 
     module: str  # relative to mintscope.app, or the full name
     summary: str  # the first paragraph of its help, so that the list of commands imports no module
+    reloads: bool = False  # whether SIGHUP makes it read its settings again
 
     def load(self) -> ModuleType:
         """Import the module, and return it.
@@ -55,11 +56,14 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "serve": Command(
         ".running.serve",
         "Run ingest and api side by side until Ctrl-C, and restart a process that ends.",
+        reloads=True,
     ),
     "ingest": Command(
-        ".running.service", "Read the chain and write the market; one process per installation."
+        ".running.service",
+        "Read the chain and write the market; one process per installation.",
+        reloads=True,
     ),
-    "api": Command(".running.service", "Serve clients: the API and the pages."),
+    "api": Command(".running.service", "Serve clients: the API and the pages.", reloads=True),
     "mcp": Command(
         ".running.service",
         "Serve the tools of a service to an MCP client, on standard input and output.",
@@ -175,6 +179,9 @@ class Commands(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in COMMANDS:
             return None
+        if COMMANDS[cmd_name].reloads:
+            # Until the process handles SIGHUP: imports take a second, and SIGHUP would end it.
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
         try:
             module = COMMANDS[cmd_name].load()
         except ModuleNotFoundError as cause:

@@ -35,7 +35,6 @@ def ingest(*, config: ConfigFile = None, is_new: IsNew = False) -> None:
         from mintscope.app.ingest import run_ingest  # noqa: PLC0415 - each loads its own parts
 
     loaded = configured(config)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # ignored until the handler is set
     with living("ingest", loaded) as life, CommandHistory(tells_json=life.tells_json) as history:
         reread = lambda: load(config).config  # noqa: E731 - of one line
         life.note_signal(
