@@ -73,7 +73,7 @@ class ChainConfig(Section):
 class ApiConfig(Section):
     """The listener of the API, and its limits."""
 
-    host: str = "127.0.0.1"
+    host: values.Host = "127.0.0.1"
     """Address to listen on; 0.0.0.0 for every address."""
     port: values.Port = 8402
     """Port to listen on; 0 takes any free one."""
@@ -218,7 +218,7 @@ class WebConfig(Section):
     address only: everyone who opens a page can spend what it holds."""
     second_factor_for_administrators: bool = False
     """Administration is open only to administrators with two-factor sign-in."""
-    admin_host: str = "127.0.0.1"
+    admin_host: values.Host = "127.0.0.1"
     """Address of a listener for administrators alone."""
     admin_port: values.OptionalPort = None
     """Port of the listener for administrators; further workers of `serve` use the next ports.
@@ -264,7 +264,7 @@ class MetricsConfig(Section):
 
     enabled: bool = True
     """Serve GET /metrics."""
-    host: str = "127.0.0.1"
+    host: values.Host = "127.0.0.1"
     """Address to listen on."""
     ingest_port: values.Port = 9464
     """Port of the ingest process."""

@@ -180,6 +180,13 @@ def _expect_origin(value: str) -> str:
     return value
 
 
+def _expect_host(value: str) -> str:
+    # A socket that is bound to "" listens on every address.
+    if not value:
+        raise ValueError("expected an address; 0.0.0.0 is every address")
+    return value
+
+
 def _parse_sender(value: str) -> str:
     # `parse_email` refuses a domain without a period.
     return value if value.endswith("@localhost") else parse_email(value)
@@ -226,6 +233,7 @@ Contact = Annotated[
     Annotated[str, Field(pattern=r"^(mailto:[^\s@]+@[^\s@]+|https://\S+)$", max_length=200)] | None,
     UNSET,
 ]
+Host = Annotated[str, AfterValidator(_expect_host)]
 Sender = Annotated[str, AfterValidator(_parse_sender)]
 Pepper = Annotated[Annotated[SecretStr, AfterValidator(_expect_pepper)] | None, UNSET]
 Roots = Annotated[tuple[SecretStr, ...], LISTED, AfterValidator(_expect_roots)]
