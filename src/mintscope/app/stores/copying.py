@@ -3,12 +3,11 @@
 A place of an installation is `sqlite:FOLDER` or `postgresql://...`.
 """
 
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import cached_property
 from hashlib import sha256
-from itertools import chain
+from itertools import chain, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 from urllib.parse import parse_qs, urlsplit
@@ -376,7 +375,6 @@ def _parts(side: Side, table: Relation, after: list[object] | None = None) -> It
 # so a webhook that is sent during the copy is sent again after a restore, and none is lost.
 COPIED_IN_ORDER: Final = (MARKET_FILE, WEBHOOKS_FILE, MONEY_FILE)
 SECRETS: Final = (PEPPER_FILE, ROOTS_FILE)
-BESIDE: Final = ("-journal", "-wal", "-shm")  # the files that SQLite makes beside a file
 PAGES: Final = 512
 BUSY_MS: Final = 10_000
 
@@ -393,9 +391,9 @@ def copy_files(
     progress      called with the file and the number of pages copied since the last call, rounded
                   up to a multiple of PAGES
     has_secrets   whether to copy pepper and roots too
-    Raises        CannotCopy if *target* has one of the files, or *source* has no MONEY_FILE, or an
-                  empty one; StoreUnavailable if the disk is full; UnusableStore if a file cannot be
-                  copied, or a copy is damaged.  If the copy fails, *target* has none of the files.
+    Raises        CannotCopy if *target* has one of the files, or *source* no usable MONEY_FILE;
+                  StoreUnavailable if the disk is full; UnusableStore if a file cannot be copied, or
+                  a copy is damaged.  After an error, *target* has none of the files.
     """
     for name in (*COPIED_IN_ORDER, *SECRETS):
         if (target / name).exists():
@@ -409,32 +407,23 @@ def copy_files(
         if has_secrets:
             copy_secrets(source, target)
     except BaseException:  # also Ctrl-C: the next attempt would be refused because of these files
-        for name in (*COPIED_IN_ORDER, *SECRETS):
-            for ending in ("", *BESIDE):
-                (target / f"{name}{ending}").unlink(missing_ok=True)
+        for name, ending in product((*COPIED_IN_ORDER, *SECRETS), ("", "-journal", "-wal", "-shm")):
+            (target / f"{name}{ending}").unlink(missing_ok=True)
         raise
 
 
 def expect_money(folder: Path) -> None:
-    """Raise CannotCopy if *folder* has no MONEY_FILE, or if the file has no tables.
-
-    An interrupted copy leaves an empty file, because SQLite copies a file in one transaction.
-    Raises UnusableStore if the file cannot be read.
-    """
+    """Raise UnusableStore if *folder* has no MONEY_FILE, or one that is empty or unreadable."""
     path = folder / MONEY_FILE
     if not path.exists():
         raise CannotCopy(f"expected {MONEY_FILE} in {folder}; it is not there")
     try:
         with closing(apsw.Connection(str(path))) as db:
             db.set_busy_timeout(BUSY_MS)
-            is_empty = not db.execute("SELECT count(*) FROM sqlite_schema").get
+            if not db.execute("SELECT count(*) FROM sqlite_schema").get:
+                raise CannotCopy(f"expected a complete copy in {folder}; its {MONEY_FILE} is empty")
     except apsw.Error as cause:
         raise UnusableStore(f"expected to copy {path}: {cause}") from cause
-    if is_empty:
-        raise CannotCopy(
-            f"expected a complete copy in {folder}; its {MONEY_FILE} is empty, as after an"
-            " interrupted backup"
-        )
 
 
 def copy_secrets(source: Path, target: Path, names: Sequence[str] = SECRETS) -> None:
@@ -607,9 +596,3 @@ def _side(place: str, *, is_new: bool) -> Side:
 def _folder(place: str) -> Path:
     # The form of a URL, `sqlite:///FOLDER`, is accepted, too.
     return Path(place.removeprefix(SQLITE).removeprefix("//")).expanduser()
-
-
-def free_bytes(folder: Path) -> int:
-    """Return the number of free bytes on the disk of *folder*, which may not exist yet."""
-    existing = next(each for each in (folder, *folder.absolute().parents) if each.exists())
-    return shutil.disk_usage(existing).free

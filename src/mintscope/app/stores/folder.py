@@ -5,6 +5,7 @@ The pepper is the key of every stored hash; it is in a file of its own, outside 
 
 import fcntl
 import os
+import shutil
 import stat
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -167,3 +168,9 @@ def _make_pepper(path: Path) -> None:
         pass
     finally:
         draft.unlink()
+
+
+def free_bytes(folder: Path) -> int:
+    """Return the number of free bytes on the disk of *folder*, which may not exist yet."""
+    existing = next(each for each in (folder, *folder.absolute().parents) if each.exists())
+    return shutil.disk_usage(existing).free

@@ -23,6 +23,7 @@ from mintscope.app.stores.folder import (
     MARKET_FILE,
     MONEY_FILE,
     WEBHOOKS_FILE,
+    free_bytes,
     held,
 )
 from mintscope.app.stores.market import Market, MarketEngine
@@ -379,7 +380,7 @@ class SqliteEngine:
         ]
         size = sum(_size(self.disk / file) for _, file in names)
         where = scratch or self.disk
-        free = copying.free_bytes(where)
+        free = free_bytes(where)
         if free < 3 * size:
             need = f"{3 * size:,} bytes are needed in {where}, {free:,} are free: --scratch DIR"
             return plan._replace(why_not=f"there is no space for a copy: {need}")

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from mintscope.app.config.groups import Config
 from mintscope.app.engine import engine_of
-from mintscope.app.stores.copying import free_bytes
+from mintscope.app.stores.folder import free_bytes
 from mintscope.kit.errors import NeedsUpgrade
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.sql import identity as provenance
