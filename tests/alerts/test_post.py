@@ -119,6 +119,29 @@ async def test_a_host_name_is_resolved_once_for_the_check_and_the_connection() -
     assert len(receiver.requests) == 1
 
 
+@pytest.mark.parametrize("host", ["xn--fa-hia.example", "xn--n3h.example"])
+async def test_an_encoded_host_name_is_resolved_and_verified_as_it_was_written(host: str) -> None:
+    """Decoded, and encoded again by the resolver, xn--fa-hia is another name: fass."""
+
+    async def resolve(name: str, _port: int) -> Sequence[str]:
+        names.append(name)
+        return ["127.0.0.1"]
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        hello.append(await reader.read(65_536))
+        writer.close()
+
+    names: list[str] = []
+    hello: list[bytes] = []
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    with pytest.raises(NotAccepted):
+        await post(resolve=resolve).send(f"https://{host}:{port}/", {}, b"{}")
+    server.close()
+    assert names == [host]
+    assert host.encode() in hello[0]
+
+
 async def test_the_next_address_is_tried_if_nothing_listens_at_the_first() -> None:
     async with receiving() as receiver:
         asked = post(resolve=resolving(["::1", "127.0.0.1"], ["::1", "127.0.0.2"]))

@@ -190,7 +190,7 @@ class WebhookPost:
 
     async def _post(self, url: httpx.URL, headers: Mapping[str, str], body: bytes) -> int:
         port = url.port or PORTS[url.scheme]
-        texts = await self.resolve(url.host, port)
+        texts = await self.resolve(_host(url), port)
         addresses = expect_allowed(texts, allows_loopback=self.allows_loopback)
         if url.scheme != "https" and not all(address.is_loopback for address in addresses):
             raise NotPublic("expected https; plain http stays on this machine")
@@ -232,10 +232,18 @@ class WebhookPost:
                 url.copy_with(host=str(address)),
                 headers=head,
                 content=body,
-                extensions={"sni_hostname": url.host},  # the certificate must name this host
+                extensions={"sni_hostname": _host(url)},  # the certificate must name this host
             ) as response,
         ):
             return response.status_code  # the body is not read
+
+
+def _host(url: httpx.URL) -> str:
+    """Return the host of *url*; a name in its encoded form.
+
+    `url.host` is decoded: the resolver would encode it by an older standard, to another name.
+    """
+    return url.raw_host.decode()
 
 
 PER_MINUTE: Final = 60
