@@ -6,10 +6,11 @@ from a remote service, which also applies the budgets.
 
 import logging
 from base64 import b64encode
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from hashlib import sha256
+from http import HTTPStatus
 from importlib.resources import files
 from typing import Any, Final, cast
 
@@ -24,6 +25,7 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
 from starlette.types import Scope
+from typing_extensions import override
 
 from mcp import Client
 from mintscope import __version__
@@ -93,20 +95,51 @@ async def bridge(url: str, headers: Mapping[str, str]) -> None:
     headers   headers of every request
     Raises    NoService
     """
-    async with AsyncExitStack() as stack:
-        enter = stack.enter_async_context
-        http = await enter(httpx2.AsyncClient(headers=dict(headers), timeout=ANSWER_S_MAX))
-        try:
-            transport = streamable_http_client(url, http_client=http)
-            service = await enter(Client(transport, read_timeout_seconds=ANSWER_S_MAX))
-        except (MCPError, httpx2.HTTPError, OSError, ExceptionGroup) as cause:
-            raise NoService(f"expected an MCP service at {url}; {_why(cause)}") from cause
-        server = _server_like(service)
-        read, write = await enter(stdio_server())
+    async with reached(url, headers) as service, stdio_server() as (read, write):
+        server = server_like(service)
         await server.run(read, write, server.create_initialization_options())
 
 
-def _server_like(service: Client) -> Server[Any]:
+@asynccontextmanager
+async def reached(url: str, headers: Mapping[str, str]) -> AsyncIterator[Client]:
+    """Yield a client of the MCP service at *url*, which sends *headers* with all requests.
+
+    Raises    NoService
+    """
+    async with (
+        _HttpClient(headers=dict(headers), timeout=ANSWER_S_MAX) as http,
+        AsyncExitStack() as stack,
+    ):
+        transport = streamable_http_client(url, http_client=http)
+        try:
+            service = await stack.enter_async_context(
+                Client(transport, read_timeout_seconds=ANSWER_S_MAX)
+            )
+        except (MCPError, OSError, ExceptionGroup) as cause:
+            raise NoService(f"expected an MCP service at {url}; {_why(cause)}") from cause
+        yield service
+
+
+class _HttpClient(httpx2.AsyncClient):
+    """An HTTP client that returns an error of JSON-RPC if no answer arrives.
+
+    If it raised the error instead, the MCP client would end, and no later call could succeed.
+    """
+
+    @override
+    async def send(self, request: httpx2.Request, **how: Any) -> httpx2.Response:
+        try:
+            response = await super().send(request, **how)
+            await response.aread()
+        except httpx2.RequestError as cause:
+            message = f"the service does not answer: {_why(cause)}"
+            error = {"code": types.INTERNAL_ERROR, "message": message}
+            content = {"jsonrpc": "2.0", "id": None, "error": error}
+            return httpx2.Response(HTTPStatus.BAD_GATEWAY, json=content, request=request)
+        return response
+
+
+def server_like(service: Client) -> Server[Any]:
     """Return a server with the tools and resources of *service*."""
 
     async def list_tools(
@@ -119,16 +152,9 @@ def _server_like(service: Client) -> Server[Any]:
     ) -> types.CallToolResult:
         meta = (context.params or {}).get("_meta") or {}
         payment = {name: meta[name] for name in PAYMENTS if name in meta} or None
-        try:
-            return await service.call_tool(
-                params.name, params.arguments, meta=cast("types.RequestParamsMeta | None", payment)
-            )
-        except MCPError:
-            raise
-        except (httpx2.HTTPError, OSError, RuntimeError, ExceptionGroup) as cause:
-            raise MCPError(
-                types.INTERNAL_ERROR, f"the service does not answer: {_why(cause)}"
-            ) from cause
+        return await service.call_tool(
+            params.name, params.arguments, meta=cast("types.RequestParamsMeta | None", payment)
+        )
 
     async def list_resources(
         _: Any, params: types.PaginatedRequestParams | None
