@@ -86,6 +86,23 @@ async def test_get_token_passes_partial_and_closed_to_the_report(
     assert await service.left(token) == 0
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"max_credits": 1.0},
+        {"partial": None, "candles": None, "timeframes": None},
+        {"max_credits": None, "max_usd": None, "idempotency_key": None},
+    ],
+)
+async def test_whole_numbers_may_be_floats_and_missing_arguments_null(
+    service: Service, app: ASGIApp, more: dict[str, object]
+) -> None:
+    async with mcp_client(app, bearer(await service.issue(1))) as client:
+        result = await client.call_tool("get_token", {"mint": TRACKED} | more)
+
+    assert not result.is_error, result
+
+
 async def test_tools_describe_their_cost_and_their_arguments(
     service: Service, app: ASGIApp
 ) -> None:
@@ -135,6 +152,8 @@ async def test_a_balance_is_free(service: Service, app: ASGIApp) -> None:
         ({}, "INVALID_ARGUMENTS"),
         ({"mint": TRACKED, "max_credits": -1}, "INVALID_ARGUMENTS"),
         ({"mint": TRACKED, "max_credits": True}, "INVALID_ARGUMENTS"),
+        ({"mint": TRACKED, "max_credits": 0.5}, "INVALID_ARGUMENTS"),
+        ({"mint": None}, "INVALID_ARGUMENTS"),
         ({"mint": TRACKED, "max_usd": "much"}, "INVALID_ARGUMENTS"),
         ({"mint": TRACKED, "idempotency_key": "a\nb"}, "INVALID_ARGUMENTS"),
         ({"mint": TRACKED, "max_credit": 0}, "INVALID_ARGUMENTS"),

@@ -50,7 +50,7 @@ def read_arguments(tool: Tool, given: Mapping[str, Any], known: Collection[str])
     """Return the checked arguments of a call of *tool*.
 
     The API checks the query values.  Unknown names are refused, because a name may be a misspelled
-    budget.
+    budget.  None counts as a missing argument, because some clients send all arguments.
 
     known    names of the tool's arguments
     Raises   BadArguments
@@ -58,6 +58,7 @@ def read_arguments(tool: Tool, given: Mapping[str, Any], known: Collection[str])
     unknown = next((name for name in given if name not in known and name not in OWN), None)
     if unknown is not None:
         raise BadArguments(f"expected the arguments {', '.join(known)}; was {unknown[:50]!r}")
+    given = {name: value for name, value in given.items() if value is not None}
     path = tool.path
     query = list(tool.chosen.items())
     for name, value in given.items():
@@ -105,8 +106,7 @@ def _text(name: str, value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, list) and len(value) <= VALUES_MAX:
         return ",".join(_text(name, each) for each in value)
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)  # some clients send every number as a float
+    value = _whole(value)
     if isinstance(value, int | float | str) and len(str(value)) <= TEXT_MAX:
         try:  # JSON may contain lone surrogates, which no URL can contain
             str(value).encode()
@@ -115,6 +115,11 @@ def _text(name: str, value: Any) -> str:
         else:
             return str(value)
     raise BadArguments(f"{name}: expected a text of at most {TEXT_MAX} characters, or a number")
+
+
+def _whole(value: Any) -> Any:
+    """Return *value*, as an int if it is a whole number: some clients send floats only."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _fields(tool: Tool, value: Any) -> Sequence[str]:
@@ -129,6 +134,7 @@ def _fields(tool: Tool, value: Any) -> Sequence[str]:
 def _credits(value: Any) -> int | None:
     if value is None:
         return None
+    value = _whole(value)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= CREDITS_MAX:
         raise BadArguments(f"max_credits: expected an integer from 0 to {CREDITS_MAX}")
     return value
