@@ -140,8 +140,10 @@ async def test_a_wallet_without_credits_pays_if_payments_are_allowed(
         paid = await both.with_raw_response.token(TRACKED)
         bought = await both.buy_credits(10)
         signed = await both.with_raw_response.token(TRACKED)
+        spent = both.budget.spent
 
     assert paid.receipt is not None
+    assert spent == 1  # the credit of the signature: the payment cost no credit
     assert bought.credits == 10
     assert (signed.receipt, signed.credits_left) == (None, 9)
     assert world.received() == 2_500 + 25_000

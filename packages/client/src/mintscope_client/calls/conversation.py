@@ -16,7 +16,7 @@ from mintscope_client.budget import CreditBudget
 from mintscope_client.calls.call import Answered, ApiCall
 from mintscope_client.calls.clock import Clock
 from mintscope_client.calls.pacing import Pacing, backoff_s
-from mintscope_client.calls.reading import read_answer
+from mintscope_client.calls.reading import PAYMENT_RESPONSE, read_answer
 from mintscope_client.errors import (
     ClientError,
     PendingError,
@@ -240,8 +240,9 @@ def _once(
             f"expected what was paid for by {call.method} {call.path}; it is not in the answer",
             status=reply.status_code,
         )
-    # At most the reserved credits, whatever the answer claims.
-    stake.spent = min(call.cost(answer.data), stake.credit_count)
+    # At most the reserved credits, whatever the answer claims; no credits if a payment paid.
+    cost = 0 if PAYMENT_RESPONSE in reply.headers else call.cost(answer.data)
+    stake.spent = min(cost, stake.credit_count)
     return answer
 
 
