@@ -5,14 +5,15 @@ import { known } from "./known.ts";
 import type { paths } from "./openapi.ts";
 import { type Page, PagedLines } from "./pages.ts";
 import { stream } from "./stream.ts";
-import { type ClientOptions, Transport } from "./transport.ts";
+import { type ClientOptions, Transport, seconds } from "./transport.ts";
 import type { DataOf, LiveReport, Report, ReportOptions } from "./types.ts";
 
 export type BatchReports = DataOf<paths["/v1/tokens/batch"]["post"]>;
 export type CandlesPage = DataOf<paths["/v1/token/{tokenAddress}/candles"]["get"]>;
 export type CandleLine = CandlesPage["candles"][number];
 /** `Query` with times that are Unix seconds or a Date. */
-type Within<Query> = Omit<Query, "tf" | "cursor" | "from" | "to"> & { from?: number | Date; to?: number | Date };
+type Timed<Query> = Omit<Query, "from" | "to"> & { from?: number | Date; to?: number | Date };
+type Within<Query> = Timed<Omit<Query, "tf" | "cursor">>;
 export type CandlesQuery = Within<
   NonNullable<paths["/v1/token/{tokenAddress}/candles"]["get"]["parameters"]["query"]>
 >;
@@ -33,9 +34,8 @@ export type TokensQuery = Omit<NonNullable<paths["/v1/tokens"]["get"]["parameter
 export type PastPrices = DataOf<paths["/v1/prices"]["post"]>;
 export type TokenBacktest = DataOf<paths["/v1/token/{tokenAddress}/backtest"]["get"]>;
 export type TokensBacktest = DataOf<paths["/v1/backtest"]["post"]>;
-export type BacktestQuery = Omit<
-  NonNullable<paths["/v1/token/{tokenAddress}/backtest"]["get"]["parameters"]["query"]>,
-  "where"
+export type BacktestQuery = Timed<
+  Omit<NonNullable<paths["/v1/token/{tokenAddress}/backtest"]["get"]["parameters"]["query"]>, "where">
 >;
 export type TokenPools = DataOf<paths["/v1/token/{tokenAddress}/pools"]["get"]>;
 export type TokenHolders = DataOf<paths["/v1/token/{tokenAddress}/holders"]["get"]>;
@@ -207,7 +207,7 @@ export class Client extends AccountCalls {
       name: "backtestTokens",
       method: "POST",
       path: "/v1/backtest",
-      body: { mints, where, ...asked },
+      body: { mints, where, ...asked, from: seconds(asked.from), to: seconds(asked.to) },
       creditsMax: 4 * mints.length,
       creditsOf: (found) => (found.looks ? Math.ceil(found.candles / 10_000) : 0),
     });

@@ -324,7 +324,12 @@ async function refusal(response: Response): Promise<RefusedError> {
 
 /** Return `value` as the text of a query; a Date becomes Unix seconds. */
 function queried(value: string | number | boolean | Date | readonly string[]): string {
-  return value instanceof Date ? String(Math.floor(value.getTime() / 1000)) : String(value);
+  return String(seconds(value));
+}
+
+/** Return `value`, in Unix seconds if it is a Date. */
+export function seconds<Value>(value: Value | Date): Value | number {
+  return value instanceof Date ? Math.floor(value.getTime() / 1000) : value;
 }
 
 export function sleep(ms: number): Promise<void> {

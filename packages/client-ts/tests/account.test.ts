@@ -88,6 +88,17 @@ test("a Date goes as Unix seconds", async () => {
   assert.equal(new URL(sent[0]?.url ?? "").searchParams.get("from"), "1763460000");
 });
 
+test("a Date goes as Unix seconds in a backtest, of one token and of several", async () => {
+  const [sent, fetch] = recording(200, { data: {} });
+  const client = new Client("http://api.example", { fetch });
+  const asked = { from: new Date(1_763_460_000_500), to: 1_763_470_000 };
+  await client.backtest("mint", "price > 1", asked);
+  await client.backtestTokens(["mint"], "price > 1", asked);
+
+  assert.equal(new URL(sent[0]?.url ?? "").searchParams.get("from"), "1763460000");
+  assert.deepEqual(sent[1]?.body, { mints: ["mint"], where: "price > 1", from: 1_763_460_000, to: 1_763_470_000 });
+});
+
 test("an error is of the class of its code, and of its group", async () => {
   for (const [code, kind] of [["INSUFFICIENT_CREDITS", NoCreditsError], ["KEY_CAP_REACHED", KeyCapError], ["NEWER", UnpaidError]] as const) {
     const [, fetch] = recording(402, { error: { code, message: "." } });
