@@ -243,8 +243,8 @@ export class Attempt {
     }
     if (!isHeld && this.#repetitions >= retriesMax) throw failure;
     const asked = failure instanceof RefusedError ? failure.retryAfterMs : null;
-    const own = backoffMs(this.#repetitions++);
-    const wait = Math.max(asked ?? 0, isHeld ? (asked ?? PAYMENT_RETRY_MS) : own);
+    const backoff = backoffMs(this.#repetitions++);
+    const wait = Math.max(asked ?? 0, isHeld && asked === null ? PAYMENT_RETRY_MS : backoff);
     const until = this.sinceMs + (isHeld ? PAYMENT_PATIENCE_MS : patienceMs);
     if (performance.now() + wait > until) throw isHeld ? new PendingError(this.key) : failure;
     return wait;

@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { setImmediate } from "node:timers/promises";
 
 import {
   Client,
@@ -165,6 +166,21 @@ test("a demand is paid once, as it is pinned, and redeemed by its key", async ()
   );
   assert.equal(new Set(sent.map((each) => each.headers.get("Idempotency-Key"))).size, 1);
   assert.equal(payer.spent, 9n);
+});
+
+test("a payment is not sent again at once, even if the service asks for no wait", async (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  t.mock.method(Math, "random", () => 1);
+  const payer = new Payer(PIN, { sign: () => Promise.resolve("payment") });
+  const pending = refused(503, "PAYMENT_PENDING", { "Retry-After": "0" });
+  const bought = answered({ token: "t", credits: 10, pricePaid: 9 });
+  const { fetch, sent } = scripted(demand("9"), pending, bought);
+  const purchase = new Client("https://a", { payer, fetch }).buyCredits(10);
+  for (let turn = 0; turn < 20; turn++) await setImmediate();
+  assert.equal(sent.length, 2);
+
+  t.mock.timers.tick(500);
+  assert.equal((await purchase).credits, 10);
 });
 
 test("nothing is signed for another payee, for too much, or twice over the limit", async () => {
