@@ -22,6 +22,7 @@ from mintscope_client.cli.connection import (
     exit_of,
 )
 from support.fakes import reports
+from support.fakes.raw_server import raw_server, whole
 from support.processes.listening import listening
 from support.scenes.service import Service, running_service
 from support.scenes.whole_report import whole_report
@@ -82,6 +83,23 @@ async def test_a_credential_comes_from_a_file_too(
     by_variable = await run("get", WSOL, **{FILE_VARIABLE: str(file)})
 
     assert (by_option.exit_code, by_variable.exit_code) == (Exit.OK, Exit.OK)
+
+
+async def test_a_volume_of_zero_is_printed_as_zero_and_an_unknown_one_as_a_dash() -> None:
+    prices = {"o": 1.0, "h": 2.0, "l": 1.0, "c": 2.0, "sol": None, "isOpen": False}
+    sold = {"volume": 5.0, "buyVolume": 0.0, "sellVolume": 5.0, "swaps": 1, "imported": False}
+    past = {"volume": 5.0, "buyVolume": None, "sellVolume": None, "swaps": None, "imported": True}
+    candles = [{"t": 1_763_460_000} | prices | past, {"t": 1_763_460_060} | prices | sold]
+    page = {"data": {"token": WSOL, "tf": "m1", "candles": candles, "nextCursor": None}}
+    async with raw_server(whole(json.dumps(page).encode())) as url:
+        words = ["candles", WSOL, "--url", url]
+        table = await asyncio.to_thread(CliRunner().invoke, app, words)
+
+    _, *lines = table.stdout.splitlines()
+    assert [line.split()[5:] for line in lines] == [
+        ["5", "-", "-", "-", "yes"],
+        ["5", "0", "5", "1", "-"],
+    ]
 
 
 async def test_each_failure_has_its_exit_code(service: Service, run: Run, tmp_path: Path) -> None:

@@ -49,4 +49,5 @@ def candles(
 
 def _row(candle: CandleLine) -> list[Cell]:
     said = msgspec.to_builtins(candle)
-    return ["yes" if said[name] is True else said[name] or None for name in COLUMNS]
+    said["imported"] = "yes" if candle.imported else None
+    return [said[name] for name in COLUMNS]
