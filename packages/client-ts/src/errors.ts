@@ -38,7 +38,7 @@ export class RefusedError extends ClientError {
   }
 }
 
-/** 400 and other 4xx: correct the call. */
+/** 400, other 4xx, and redirects: correct the call. */
 export class WrongCallError extends RefusedError {}
 /** 401, 403: send another credential. */
 export class CredentialRefusedError extends RefusedError {}

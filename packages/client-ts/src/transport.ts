@@ -201,7 +201,7 @@ export class Transport {
         method: call.method,
         headers,
         body: call.body === undefined ? null : JSON.stringify(call.body),
-        redirect: "error",
+        redirect: "manual", // a redirect is a refusal
         signal: options.signal ?? AbortSignal.timeout(timeoutMs),
       });
       this.#pacing.hear(call.name, response.headers, performance.now());

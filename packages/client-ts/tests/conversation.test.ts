@@ -1,6 +1,8 @@
 /** Requests, waits and counts of a call, by answers written by hand. */
 
 import assert from "node:assert/strict";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { test } from "node:test";
 import { setImmediate } from "node:timers/promises";
 
@@ -18,6 +20,7 @@ import {
   UnreachableError,
   UnreadableError,
   WillNotPayError,
+  WrongCallError,
 } from "../src/index.ts";
 
 const TOKEN = `svc_credit_${"0".repeat(64)}`;
@@ -110,6 +113,22 @@ test("a refusal is thrown by its status, told by its code, and costs nothing", a
     assert.deepEqual([failure.code, failure.requestId], ["INSUFFICIENT_CREDITS", "r-1"]);
     return true;
   });
+  assert.equal(client.budget.spent, 0);
+});
+
+test("a redirect is not followed, and refuses the call at once", async (t) => {
+  const seen: (string | undefined)[] = [];
+  const server = createServer((request, response) => {
+    seen.push(request.url);
+    response.writeHead(308, { Location: "/elsewhere" }).end();
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  t.after(() => server.close());
+  const { port } = server.address() as AddressInfo;
+  const client = new Client(`http://127.0.0.1:${port}`, { credential: TOKEN, retriesMax: 1 });
+
+  await assert.rejects(client.token("m"), (failure: unknown) => failure instanceof WrongCallError && failure.status === 308);
+  assert.deepEqual(seen, ["/v1/token/m"]);
   assert.equal(client.budget.spent, 0);
 });
 
