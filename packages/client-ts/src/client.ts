@@ -52,6 +52,7 @@ export type CreditBalance = DataOf<paths["/v1/credits/balance"]["get"]>;
 export type CreditHistory = DataOf<paths["/v1/credits/history"]["get"]>;
 export type CreditPurchase = DataOf<paths["/v1/credits/purchase"]["post"]>;
 
+const BALANCE: Call<CreditBalance> = { name: "balance", method: "GET", path: "/v1/credits/balance", creditsMax: 0 };
 /** The most lines of a page; a page costs the same with fewer. */
 const LINES_MAX = 1000;
 const SWAPS_MAX = 500;
@@ -89,6 +90,7 @@ export class Client extends AccountCalls {
   get withRawResponse(): RawResponses {
     const raw: object = Object.create(this, {
       data: { value: <Data>(call: Call<Data>) => this.send(call) },
+      balance: { value: () => this.send(BALANCE) },
     });
     return raw as RawResponses;
   }
@@ -283,13 +285,7 @@ export class Client extends AccountCalls {
 
   /** Return the number of credits that are left on the credential. Free. */
   async balance(): Promise<number> {
-    const call: Call<CreditBalance> = {
-      name: "balance",
-      method: "GET",
-      path: "/v1/credits/balance",
-      creditsMax: 0,
-    };
-    return (await this.data(call)).balance;
+    return (await this.data(BALANCE)).balance;
   }
 
   /** Return the changes and spends of the balance of the credential. Free. */
@@ -349,14 +345,14 @@ type OneCall = {
 }[Named];
 
 /**
- * The type of `Client.withRawResponse`: each call returns its `Answer`. Calls with pages and
- * streams are not in it.
+ * The type of `Client.withRawResponse`: each call returns its `Answer`. Calls with pages, purchases
+ * and streams are not in it.
  */
 export type RawResponses = {
   readonly [Name in OneCall]: (
     ...given: Parameters<Client[Name]>
   ) => Promise<Answer<Awaited<ReturnType<Client[Name]>>>>;
-};
+} & { readonly balance: () => Promise<Answer<CreditBalance>> };
 
 function segment(text: string): string {
   return encodeURIComponent(text);

@@ -53,6 +53,13 @@ test("a raw response has status and headers", async () => {
   assert.deepEqual([answer.status, answer.data.groups, answer.headers.get("x-request-id")], [200, [], "r"]);
 });
 
+test("a raw balance has the data and the status", async () => {
+  const [, fetch] = recording(200, { data: { balance: 7 } });
+  const answer = await new Client("http://api.example", { fetch }).withRawResponse.balance();
+
+  assert.deepEqual([answer.status, answer.data.balance], [200, 7]);
+});
+
 test("a call is sent again as often as it may", async () => {
   const [sent, fetch] = recording(503, { error: { code: "SERVICE_UNAVAILABLE", message: "." } });
   const client = new Client("http://api.example", { fetch, retriesMax: 1 });
