@@ -406,6 +406,17 @@ def test_money_needs_its_own_pepper(tmp_path: Path) -> None:
     assert levels(list(check_money(configured))) == [Level.OK]
 
 
+def test_a_damaged_file_of_money_is_to_be_restored(tmp_path: Path) -> None:
+    asyncio.run(make_money(tmp_path))
+    file = tmp_path / "money.sqlite"
+    file.write_bytes(file.read_bytes()[:100].ljust(file.stat().st_size, b"\xff"))
+    config = Config(data_dir=tmp_path, credits=CreditsConfig(pepper=SecretStr(PEPPER.hex())))
+
+    (damaged,) = check_money(config)
+    assert "malformed" in damaged.what
+    assert damaged.fix == "restore database and pepper from the same backup"
+
+
 def test_the_check_of_money_in_a_new_database_is_ok(tmp_path: Path) -> None:
     config = Config(data_dir=tmp_path / "data", store=SecretStr(url_in(tmp_path)))
 
@@ -435,7 +446,7 @@ def test_a_database_that_is_down_does_not_end_the_other_checks(
     assert isinstance(asked.exception, SystemExit)
     lines = asked.output.splitlines()
     assert not [line for line in lines if not re.match(r"(ok  |warn|FAIL)  \w", line)], lines
-    assert [line for line in lines if re.match("FAIL  money: the database of store does", line)]
+    assert [line for line in lines if re.match("FAIL  money: the database does not", line)]
     assert [line for line in lines if "mail: " in line], "a check after it"
 
 

@@ -108,10 +108,14 @@ class Money:
         """The key of every stored hash; without roots, signing keys derive from it, too."""
         if self.configured_pepper is not None:
             return self.configured_pepper
-        with closing(self.engine.connect()) as db:
-            # With a new pepper, no stored credential would be valid.
-            may_make = not db.execute(IS_USED).get
+        # With a new pepper, no stored credential would be valid.
+        may_make = not self.is_used()
         return load_pepper(self.engine.pepper_file, signs=not self.roots, may_make=may_make)
+
+    def is_used(self) -> bool:
+        """Return whether the store was ever used with a pepper."""
+        with closing(self.engine.connect()) as db:
+            return bool(db.execute(IS_USED).get)
 
     @cached_property
     def ledger(self) -> CreditLedger:

@@ -210,15 +210,6 @@ def expect_own_stores(
         raise UnusableStore(f"{beside.where}: {cause}") from cause
 
 
-def is_used(config: Config) -> bool:
-    """Return whether the store was ever used with a pepper.  Raises UnusableStore."""
-    try:
-        with opened(config, "money") as money:
-            return bool(money.execute(IS_USED).get)
-    except DatabaseError as cause:
-        raise StoreUnavailable(f"{engine_of(config).where} does not answer: {cause}") from cause
-
-
 def _expect_kept(file: Path, money: Database) -> None:
     """Raise UnusablePepper if the store was used with a pepper, but *file* does not exist.
 
