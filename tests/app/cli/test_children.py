@@ -217,6 +217,48 @@ def test_a_process_that_may_end_is_restarted_if_a_reload_ends_it(tmp_path: Path)
         until(children, runs.exists)
 
 
+# Writes the signals that it gets to a file, and ends when another file exists.
+SIGNALLED = """
+import pathlib, signal, sys, time
+
+name, folder = sys.argv[1], pathlib.Path(sys.argv[2])
+
+def note(number, frame):
+    with (folder / name).open("a") as signals:
+        signals.write(signal.Signals(number).name + " ")
+
+for number in (signal.SIGTERM, signal.SIGHUP):
+    signal.signal(number, note)
+(folder / (name + " runs")).touch()
+while not (folder / (name + " ends")).exists():
+    time.sleep(0.01)
+"""
+
+
+@pytest.mark.process
+def test_a_second_reload_does_not_signal_the_process_that_the_first_one_ends(
+    tmp_path: Path,
+) -> None:
+    """A second SIGTERM would interrupt the end of the process, a SIGHUP could kill it."""
+    runs = [tmp_path / f"{name} runs" for name in ("ingest", "api")]
+    with Children(command=(sys.executable, "-c", SIGNALLED)) as children:
+        children.on_hang_up(lambda: ["ingest"])
+        for name in ("ingest", "api"):
+            children.start(name, [name, str(tmp_path)])
+        until(children, lambda: all(each.exists() for each in runs))
+        signal.raise_signal(signal.SIGHUP)
+        until(children, lambda: text(tmp_path / "api") == "SIGHUP ")
+        signal.raise_signal(signal.SIGHUP)
+        until(children, lambda: text(tmp_path / "api") == "SIGHUP SIGHUP ")
+        runs[0].unlink()
+        (tmp_path / "ingest ends").touch()
+        until(children, runs[0].exists)
+        signals = text(tmp_path / "ingest")
+        (tmp_path / "api ends").touch()
+
+    assert signals == "SIGTERM "
+
+
 # On SIGTERM, waits until the other process has also got SIGTERM, then ends.
 TOGETHER = """
 import pathlib, signal, sys, time

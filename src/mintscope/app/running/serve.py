@@ -416,8 +416,8 @@ class Children:
     def _hang_up(self, begun_again: Sequence[str]) -> None:
         """End the children in *begun_again*, to restart them; make the others reload settings."""
         for child in self._children:
-            if child.process is not None:
-                child.is_begun_again = child.is_begun_again or child.name in begun_again
+            if child.process is not None and not child.is_begun_again:
+                child.is_begun_again = child.name in begun_again
                 child.process.send_signal(signal.SIGTERM if child.is_begun_again else signal.SIGHUP)
 
     def _look_at(self, child: _Child) -> None:
