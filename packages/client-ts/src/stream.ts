@@ -136,7 +136,7 @@ class LiveCall {
     this.#hangUp = () => texts.close();
     try {
       for (;;) {
-        const text = await texts.next(Math.min(SOCKET_SILENCE_MS_MAX, this.#leaveAtMs - performance.now()));
+        const text = await texts.next(SOCKET_SILENCE_MS_MAX);
         if (typeof text !== "string" && !texts.wasOpen) {
           throw new UnreachableError("the WebSocket could not be opened", { mayBeCharged: false });
         }
@@ -235,7 +235,11 @@ class LiveCall {
       if (!(failure instanceof OverBudgetError)) throw failure;
       this.#leaveAtMs = endsMs;
       // By a timer, because the consumer may be busy at that time
-      this.#leaving = setTimeout(() => this.#hangUp(), endsMs - nowMs);
+      clearTimeout(this.#leaving);
+      this.#leaving = setTimeout(() => {
+        this.#leaveAtMs = 0; // a timer may be early by a millisecond
+        this.#hangUp();
+      }, endsMs - nowMs);
     }
   }
 

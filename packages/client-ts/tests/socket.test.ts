@@ -227,6 +227,21 @@ for (const creditsInAll of [1, 2, 3]) {
   });
 }
 
+test("a stream ends for its budget even if the timer is early", async (t) => {
+  const advance = clock(t);
+  const exact = performance.now;
+  performance.now = () => exact() * 0.99;
+  const { webSocket, charged } = charging();
+  const budget = new CreditBudget({ creditsInAll: 1 });
+  const stream = new Client("http://a", { credential: TOKEN, webSocket, budget, patienceMs: 0 }).stream(["m"]);
+  await stream.next();
+  const ended = assert.rejects(stream.next(), OverBudgetError);
+  await advance(60_000);
+
+  await ended;
+  assert.equal(charged.credits, 1);
+});
+
 for (const [creditsInAll, readsMs] of [
   [1, [30_000, 39_000]],
   [2, [30_000, 39_000, 58_000, 100_000]],
