@@ -42,6 +42,7 @@ class Front:
             debits=self.ledger if isinstance(self.ledger, DebitLedger) else None,
             merchant=None,
             next_iteration=lambda: asyncio.sleep(0),
+            next_outcome=lambda: asyncio.sleep(0),
             on_outcome=self.outcomes.append,
         )
 

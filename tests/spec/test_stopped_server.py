@@ -5,6 +5,7 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -187,17 +188,23 @@ async def test_a_payment_that_may_be_settled_when_the_server_stops_is_503_with_i
 
 
 @pytest.mark.parametrize(("method", "path"), [("POST", PURCHASE), ("GET", REPORT)])
+@pytest.mark.parametrize("is_in_queue", [True, False])
 async def test_a_settled_payment_is_answered_even_if_a_stopping_server_cancels_its_request(
-    world: World, monkeypatch: pytest.MonkeyPatch, method: str, path: str
+    world: World, monkeypatch: pytest.MonkeyPatch, method: str, path: str, *, is_in_queue: bool
 ) -> None:
-    """The request waits for the store of the rate limits when it is cancelled."""
+    """The request waits for its turn, or for the store of the rate limits, when it is cancelled."""
     has_begun = asyncio.Event()
 
     async def stall(*_values: Any) -> None:
-        has_begun.set()
-        await asyncio.Event().wait()
+        if "sendTransaction" in world.calls:
+            has_begun.set()
+            await asyncio.Event().wait()
 
-    monkeypatch.setattr(MovingWindow, "give_back", stall)
+    if is_in_queue:
+        queue = SimpleNamespace(next=stall)
+        monkeypatch.setattr("mintscope.api.checkout.FairQueue", lambda: queue)
+    else:
+        monkeypatch.setattr(MovingWindow, "give_back", stall)
     async with opened(world) as stopped, AsyncExitStack() as stack:
         payment = await stopped.paid(method, path)
         async with served(stopped.service.app, Bounds(), grace_s=0) as server:

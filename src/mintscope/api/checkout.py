@@ -1,5 +1,8 @@
 """Creates the `Checkout`, which takes credits and payments, and counts its outcomes as metrics."""
 
+from asyncio import CancelledError
+from contextlib import suppress
+
 import structlog
 
 from mintscope.credits.ledger import CreditLedger, DebitLedger
@@ -15,11 +18,19 @@ log = structlog.get_logger()
 
 def open_checkout(ledger: CreditLedger, merchant: Merchant | None) -> Checkout:
     """Return a checkout that sells for *merchant*; without a merchant it takes only credits."""
+    queue = FairQueue()
+
+    async def next_outcome() -> None:
+        # A server that stops cancels its requests, but the client needs what it has paid for.
+        with suppress(CancelledError):
+            await queue.next()
+
     return Checkout(
         ledger=ledger,
         debits=ledger if isinstance(ledger, DebitLedger) else None,
         merchant=merchant,
-        next_iteration=FairQueue().next,
+        next_iteration=queue.next,
+        next_outcome=next_outcome,
         on_outcome=_count,
     )
 

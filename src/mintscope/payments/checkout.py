@@ -315,7 +315,7 @@ class PaymentCharge(msgspec.Struct, frozen=True, gc=False):
         if isinstance(self.payment, ports.Settled):
             return self.payment
         outcome = await self.payment.settle(await wanted())
-        await self.checkout.next_iteration()  # many payments are confirmed at the same moment
+        await self.checkout.next_outcome()  # many payments are confirmed at the same moment
         return await self.checkout.expect_settled(self.merchant, self.order, outcome)
 
 
@@ -328,7 +328,8 @@ class Checkout(msgspec.Struct, frozen=True, kw_only=True):
     debits          debits several credits at once, and for API keys; None: only single credits of
                     credit tokens can be taken
     merchant        takes payments; None: only credits are accepted
-    next_iteration  awaited around costly steps, so that other requests are served between them
+    next_iteration  awaited before costly steps, so that other requests are served between them
+    next_outcome    the same, after a payment: if it is cancelled, it only ends
     on_outcome      called with the outcome of each payment
     """
 
@@ -336,6 +337,7 @@ class Checkout(msgspec.Struct, frozen=True, kw_only=True):
     debits: DebitLedger | None
     merchant: Merchant | None
     next_iteration: Callable[[], Awaitable[None]]
+    next_outcome: Callable[[], Awaitable[None]]
     on_outcome: Callable[[ports.Outcome], None]
 
     def authorize_credit(
