@@ -328,6 +328,11 @@ async def test_the_application_of_an_agent_that_a_thief_claimed_gives_no_key_aft
     await claim(site, thief, holder.key.user_id)
     await take_back(site, await undo_in(site, ALICE, "e-mail address of your account"))
 
+    async with Person(site) as owner:
+        await owner.sign_in(ALICE, OTHER_PASSWORD)
+        log = words(await owner.open("/settings/log"))
+    assert "Deleted: application for an API key You" in log
+    assert "Came with a claimed agent: application for an API key You" in log
     with pytest.raises(NotPossible):
         await site.accounts.review.reset(signup_id, actor=COMMAND_LINE)
     assert await site.accounts.exchange.recognise(EmailAddress(MALLORY), secret) is None

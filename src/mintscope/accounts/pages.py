@@ -196,6 +196,7 @@ ACTIONS: Final[Mapping[str, str]] = {  # texts for actions of the audit log, as 
     "set spend alert": "Changed the spend alert",
     "claimed": "Came with a claimed agent",
     "claimed agent": "Claimed an agent",
+    "forgotten": "Deleted",
     "moved credits out": "Moved all credits to a credit token",
 }
 
