@@ -245,6 +245,20 @@ def test_a_restore_is_refused_if_the_configured_folder_of_secrets_has_no_pepper(
     assert not (tmp_path / "new" / MONEY_FILE).exists()
 
 
+def test_a_restore_needs_no_folder_of_secrets_if_the_pepper_is_there(tmp_path: Path) -> None:
+    """The database was lost, and the folder of the installation was not."""
+    safe = tmp_path / "safe"
+    own = {"DATA_DIR": str(tmp_path / "own"), "BACKUP__SECRETS_TO": str(safe)}
+    store = {"STORE": url_in(tmp_path, ())}
+    assert run("credits", "issue", "5", **own).exit_code == 0
+    assert run("backup", str(tmp_path / "made"), **own).exit_code == 0
+    (safe / PEPPER_FILE).unlink()
+    restored = run("restore", str(tmp_path / "made"), **own, **store)
+
+    assert restored.exit_code == 0, restored.output
+    assert run("credits", "list", **own, **store).exit_code == 0
+
+
 def test_a_backup_of_an_empty_folder_does_not_replace_the_copied_pepper(
     data: Path, tmp_path: Path
 ) -> None:

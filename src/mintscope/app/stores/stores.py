@@ -75,12 +75,16 @@ def restore(
     secrets   the folder of pepper and roots, if they are not in *source*; if it is None,
               `backup.secrets_to`
     Raises    the errors of the engine's method `restore`; CannotCopy, before anything is copied, if
-              *secrets* has no pepper, and none is configured
+              *secrets* has no pepper, and none is configured or, for `backup.secrets_to`, in the
+              folder of the installation
     """
     if secrets is None:
         is_apart = not (source / folder.PEPPER_FILE).exists()
         secrets = config.backup.secrets_to if is_apart else None
-    if secrets is not None and config.credits.pepper is None:
+        needs_pepper = not has_pepper(config)
+    else:
+        needs_pepper = config.credits.pepper is None
+    if secrets is not None and needs_pepper:
         kept = secrets / folder.PEPPER_FILE
         if not kept.exists():
             raise CannotCopy(f"expected the file {kept}, without which all credentials are void")
