@@ -137,7 +137,7 @@ def test_lists_headers_and_slots_are_read_from_the_environment(
             '[chain]\nrpc_ulr = "x"',
             "chain.rpc_ulr (mintscope.toml): no such setting; did you mean chain.rpc_url?",
         ),
-        ("[chian]\nx = 1", "chian (mintscope.toml): no such setting; did you mean chain.start?"),
+        ("[chian]\nx = 1", "chian (mintscope.toml): no such setting"),
         ("chain = 3", "chain (mintscope.toml): expected a table of settings; was 3"),
         (
             '[chain]\nstart = "yesterday"',
@@ -173,10 +173,33 @@ def test_lists_headers_and_slots_are_read_from_the_environment(
         ('[api]\norigin = "https://x.org/v1"', "without a path; was 'https://x.org/v1'"),
         ('[api]\norigin = "http://localhost:abc"', "without a path; was 'http://localhost:abc'"),
         ('[api]\norigin = "http://[::1"', "without a path; was 'http://[::1'"),
-        ('[payments]\nnetwork = "mainnet"', "payments.network (mintscope.toml): String should"),
+        (
+            '[payments]\nnetwork = "mainnet"',
+            "payments.network (mintscope.toml): expected solana: and 32 characters of base58, as",
+        ),
         ('[payments]\nasset = "USDC"', "payments.asset (mintscope.toml): expected a token mint"),
         ('[payments]\ntoken_program = "spl"', "expected TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623"),
-        ('[payments]\npools = ["a:b"]', "payments.pools (mintscope.toml): expected a token mint"),
+        (
+            '[payments]\npay_to = "me"',
+            "payments.pay_to (mintscope.toml): expected an address, base58",
+        ),
+        (
+            '[payments]\npools = ["a:b"]',
+            "payments.pools (mintscope.toml): expected the addresses of two vaults, VAULT:VAULT",
+        ),
+        ('[chain]\ngap_rate_pools = ["a"]', "expected an address, base58 of 32 bytes"),
+        ("[market]\ndollars = []", "market.dollars (mintscope.toml): expected at least one mint"),
+        ('data_dir = ""', "data_dir (mintscope.toml): expected a folder; . is the working"),
+        ('[api]\nname = ""', "api.name (mintscope.toml): expected 1 to 32 printable ASCII"),
+        (
+            '[api]\ncontact = "me@example.org"',
+            "api.contact (mintscope.toml): expected mailto:help@example.org or an address like",
+        ),
+        ('[operator]\nterms = "none"', "expected an address like https://example.org/terms"),
+        (f'[operator]\nname = "{"n" * 101}"', "expected at most 100 characters; was 'nnn"),
+        ('[signals]\ntelegram_bot = "@me"', "expected 5 to 32 of A-Z, a-z, 0-9 and _"),
+        ('[signals]\ntelegram_url = "t.me"', "expected an address like https://api.telegram.org"),
+        ('[web]\ndemo_wallet_seed = "5"', "expected 64 hexadecimal digits, 0 to 9 and a to f"),
         ("[payments]\nprice_usd = 0", "payments.price_usd (mintscope.toml): expected more than 0"),
         ('[payments]\nprice_usd = "NaN"', "payments.price_usd (mintscope.toml): expected a finite"),
         (
@@ -205,6 +228,7 @@ def test_a_mistake_in_the_file_is_named(folder: Path, text: str, expected: str) 
     (problem,) = problems()
 
     assert expected in problem
+    assert "pattern" not in problem
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "::1", "localhost"])
@@ -250,6 +274,7 @@ def test_emails_and_a_demo_wallet_are_refused_on_other_addresses(folder: Path, h
             "http",
             "MINTSCOPE_API__PORT (environment): expected an integer; was 'http'",
         ),
+        ("MINTSCOPE_DATA_DIR", "", "expected a folder; . is the working directory"),
         ("MINTSCOPE_API__PORT", "70000", "expected at most 65535; was '70000'"),
         ("MINTSCOPE_API__HOST", "", "expected an address; 0.0.0.0 is every address; was ''"),
         ("MINTSCOPE_METRICS__HOST", "", "expected an address; 0.0.0.0 is every address"),
@@ -291,6 +316,18 @@ def test_a_mistake_in_the_environment_is_named_without_its_secret(
 
     assert expected in problem
     assert "hunter2" not in problem
+
+
+def test_no_setting_is_suggested_for_a_name_that_resembles_none(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "mintscope.toml").write_text("redis = 1\n")
+    monkeypatch.setenv("MINTSCOPE_REDIS_URL", "redis://localhost")
+
+    assert problems() == (
+        "MINTSCOPE_REDIS_URL: no such setting",
+        "redis (mintscope.toml): no such setting",
+    )
 
 
 def test_every_problem_is_named_at_once(folder: Path) -> None:

@@ -55,7 +55,7 @@ class ChainConfig(Section):
     holder_calls_per_day: int = Field(default=3_000, ge=0, le=10_000_000)
     """Requests in a UTC day for holders of tokens, in each process of the API: three a token, at
     most every five minutes. With 0, or with block files, no holders are read."""
-    gap_rate_pools: values.Mints = ()
+    gap_rate_pools: values.Addresses = ()
     """Pools of SOL and dollars that price mended tokens; by default the busiest in the log."""
     stall_after_s: values.Seconds = 30.0
     """How long a source may give nothing while the node names newer slots; then it is restarted."""
@@ -79,7 +79,7 @@ class ApiConfig(Section):
     """Port to listen on; 0 takes any free one."""
     origin: values.Origin = None
     """The address clients use, as `https://api.example.org`; unset: the address of the listener."""
-    name: str = Field(default="mintscope", pattern="^[ -~]{1,32}$")
+    name: values.ServiceName = "mintscope"
     """Name of the service in descriptions and directories."""
     contact: values.Contact = None
     """The contact for vulnerabilities, `mailto:security@example.org` or an https address: in
@@ -213,7 +213,7 @@ class WebConfig(Section):
     live_pages_max: values.Count = 500
     """Open pages with live updates, which are part of the streams.open_max streams. Further pages
     of tokens show the data of the time at which they were loaded; other pages request it again."""
-    demo_wallet_seed: str = Field(default="", pattern="^([0-9a-f]{64})?$")
+    demo_wallet_seed: values.Seed = ""
     """The key of a wallet that every browser is offered, 32 bytes in hex, for demos on the loopback
     address only: everyone who opens a page can spend what it holds."""
     second_factor_for_administrators: bool = False

@@ -25,9 +25,9 @@ class PaymentsConfig(Section):
 
     enabled: bool = False
     """Whether requests and credits are sold; payments settle through chain.rpc_url."""
-    network: str = Field(default=MAINNET, pattern=r"^solana:[1-9A-HJ-NP-Za-km-z]{32}$")
+    network: values.SolanaNetwork = MAINNET
     """The chain, in CAIP-2, as it stands in a 402 response."""
-    asset: values.Address = USDC
+    asset: values.MintAddress = USDC
     """The payment token: its mint. Followed on a new installation."""
     asset_name: str = Field(default="USD Coin", min_length=1, max_length=64)
     """Name of the payment token, for clients."""
@@ -64,7 +64,7 @@ class PaymentsConfig(Section):
     also_usdc: bool = False
     """Whether USDC is taken beside the payment token, at 1 USD by definition: clients choose the
     token that they pay in. The treasury's token account for USDC must exist."""
-    usdc_mint: values.Address = USDC
+    usdc_mint: values.MintAddress = USDC
     """The mint of USDC on the chain of payments: another one on devnet."""
     pools: values.Pools = ()
     """The token's pools, whose reserves a market price needs: `vault of the token:vault of what it
@@ -108,7 +108,7 @@ class MarketConfig(Section):
     mints: values.Mints = ()
     """Token mints listed on a new installation, beside wrapped SOL; later `mintscope tokens
     add`."""
-    dollars: values.Mints = tuple(sorted(DOLLARS))
+    dollars: values.Dollars = tuple(sorted(DOLLARS))
     """Stable mints of 6 decimals that count as one dollar while they are within 1 % of the median
     of all of them."""
     staking_tokens: values.Mints = tuple(sorted(STAKING_TOKENS))
@@ -136,11 +136,6 @@ class MarketConfig(Section):
     past; about 300 bytes each, of every token that is followed."""
     live_mints_max: int = Field(default=10_000, ge=1, le=1_000_000)
     """Tokens held in memory, about 15 kB each."""
-
-
-PageUrl = Annotated[
-    Annotated[str, Field(pattern=r"^https://\S+$", max_length=500)] | None, values.UNSET
-]
 
 
 class BackupConfig(Section):
@@ -174,9 +169,9 @@ class OperatorConfig(Section):
     """Name of the person or company that sells."""
     contact: values.Contact = None
     """Where customers write to, `mailto:help@example.org` or an https address."""
-    terms: PageUrl = None
+    terms: values.PageUrl = None
     """The https address of the terms of use."""
-    privacy: PageUrl = None
+    privacy: values.PageUrl = None
     """The https address of the privacy notice."""
     refunds: str = Field(default="", max_length=2_000)
     """When payments are refunded, in plain text; shown at /operator."""
@@ -220,14 +215,12 @@ class SignalsConfig(Section):
     half as many, to all hosts together."""
     webhook_loopback: bool = False
     """Send webhooks to addresses of this machine, too, in plain http: for demos and tests."""
-    telegram_bot: str = Field(default="", pattern=r"^([A-Za-z0-9_]{5,32})?$")
+    telegram_bot: values.BotName = ""
     """The user name of your Telegram bot, without @. With it, alerts can be sent to Telegram."""
     telegram_token: values.OptionalSecret = None
     """The token of that bot, as @BotFather shows it."""
     telegram_token_file: values.File = None
-    telegram_url: str = Field(
-        default="https://api.telegram.org", pattern=r"^https?://[^\s/?#@]+(/[^\s?#]*)?$"
-    )
+    telegram_url: values.BotUrl = "https://api.telegram.org"
     """The server of the Bot API."""
 
 
@@ -309,7 +302,7 @@ class Config(BaseSettings):
         extra="forbid",
     )
 
-    data_dir: Path = Path("mintscope-data")
+    data_dir: values.Folder = Path("mintscope-data")
     """The folder of all files; one installation each."""
     data_dir_may_be_open: bool = False
     """Start although other users of the machine may look into data_dir."""

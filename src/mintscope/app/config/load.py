@@ -174,6 +174,7 @@ def with_secrets(table: Mapping[str, Any], secrets: Mapping[str, str]) -> dict[s
 FILE_VARIABLE: Final = "MINTSCOPE_CONFIG"
 # Variables of client commands, such as `mintscope get`; other commands ignore them.
 CLIENT_VARIABLES: Final = ("MINTSCOPE_URL", "MINTSCOPE_CREDENTIAL", "MINTSCOPE_CREDENTIAL_FILE")
+SIMILARITY_MIN: Final = 0.65  # from 0 to 1, of an unknown name and the setting that is suggested
 DEFAULT_FILE: Final = Path("mintscope.toml")
 
 
@@ -411,8 +412,10 @@ def _key(location: Sequence[int | str], known: Mapping[str, Setting]) -> str:
 
 
 def _nearest(name: str, names: Sequence[str]) -> str:
-    found = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    return f"; did you mean {found[0]}?" if found else ""
+    # The prefix, which all variables have, does not make two names similar.
+    shorter = {each.removeprefix(PREFIX): each for each in names}
+    found = difflib.get_close_matches(name.removeprefix(PREFIX), list(shorter), 1, SIMILARITY_MIN)
+    return f"; did you mean {shorter[found[0]]}?" if found else ""
 
 
 def _contradictions(config: Config) -> Iterator[str]:

@@ -18,6 +18,7 @@ EXPECTATIONS: Final = {
     "bool_parsing": "true or false",
     "bool_type": "true or false",
     "string_type": "text",
+    "string_too_long": "at most {max_length} characters",
     "tuple_type": "a list",
     "path_type": "a path",
     "greater_than": "more than {gt}",

@@ -15,7 +15,7 @@ from mintscope.kit.credentials import PEPPER_BYTES_MIN, parse_root
 from mintscope.kit.errors import InvalidTokenAddress
 from mintscope.kit.primitives import Mint, parse_mint
 from mintscope.kit.time import DAY_S
-from mintscope.payments.protocol.envelope import TOKEN_2022_PROGRAM, TOKEN_PROGRAM
+from mintscope.payments.protocol.envelope import MAINNET, TOKEN_2022_PROGRAM, TOKEN_PROGRAM
 from mintscope_client.keypair import parse_keypair
 
 EVERY_ADDRESS: Final = ("0.0.0.0", "::")  # noqa: S104 - read, not bound
@@ -25,6 +25,7 @@ PROGRAM: Final = re.compile(
     r"([a-z][a-z0-9_]{0,31}):([1-9A-HJ-NP-Za-km-z]{32,44})"
     rf"(?::((?:{_HEAD}(?:\+{_HEAD}){{0,63}})?)(?::([0-9]{{1,2}}))?)?"
 )
+BASE58: Final = "base58 of 32 bytes (32 to 44 characters)"
 HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 
@@ -39,6 +40,24 @@ def _parse_mint(text: str) -> Mint:
         return parse_mint(text)
     except InvalidTokenAddress as error:
         raise ValueError(str(error).partition("; was ")[0]) from error  # `load._problem` adds it
+
+
+def _parse_address(text: str) -> str:
+    try:
+        return parse_mint(text)
+    except InvalidTokenAddress:
+        raise ValueError(f"expected an address, {BASE58}") from None
+
+
+def _shaped(pattern: str, shape: str) -> AfterValidator:
+    """Return a validator for texts of the form *pattern*, which *shape* describes in words."""
+
+    def expect(value: str) -> str:
+        if re.fullmatch(pattern, value) is None:
+            raise ValueError(f"expected {shape}")
+        return value
+
+    return AfterValidator(expect)
 
 
 class AddedProgram(NamedTuple):
@@ -64,7 +83,7 @@ def parse_program(text: str) -> AddedProgram:
         raise ValueError('expected another name than "unknown", which names all others')
     return AddedProgram(
         name,
-        _parse_mint(address),
+        _parse_address(address),
         [bytes.fromhex(head) for head in (heads or "").split("+") if head],
         int(pool) if pool else None,
     )
@@ -192,6 +211,13 @@ def _parse_sender(value: str) -> str:
     return value if value.endswith("@localhost") else parse_email(value)
 
 
+def _expect_folder(value: object) -> object:
+    # `Path` would turn an empty text into the working directory.
+    if value == "":
+        raise ValueError("expected a folder; . is the working directory")
+    return value
+
+
 def _expect_token_program(value: str) -> str:
     if value not in {TOKEN_PROGRAM, TOKEN_2022_PROGRAM}:
         raise ValueError(f"expected {TOKEN_PROGRAM} or {TOKEN_2022_PROGRAM}")
@@ -200,8 +226,17 @@ def _expect_token_program(value: str) -> str:
 
 def _expect_pool(value: str) -> str:
     base, _, quote = value.partition(":")
-    _parse_mint(base)
-    _parse_mint(quote)
+    try:
+        parse_mint(base)
+        parse_mint(quote)
+    except InvalidTokenAddress:
+        raise ValueError(f"expected the addresses of two vaults, VAULT:VAULT, {BASE58}") from None
+    return value
+
+
+def _expect_dollars(value: tuple[str, ...]) -> tuple[str, ...]:
+    if not value:
+        raise ValueError("expected at least one mint: without dollars, no token has a price")
     return value
 
 
@@ -216,7 +251,10 @@ UNSET: Final = BeforeValidator(_empty_is_none)
 LISTED: Final = BeforeValidator(_split)
 
 Paths = Annotated[tuple[Path, ...], LISTED]
+Folder = Annotated[Path, BeforeValidator(_expect_folder)]
+Addresses = Annotated[tuple[Annotated[str, AfterValidator(_parse_address)], ...], LISTED]
 Mints = Annotated[tuple[Annotated[str, AfterValidator(_parse_mint)], ...], LISTED]
+Dollars = Annotated[Mints, AfterValidator(_expect_dollars)]
 Networks = Annotated[tuple[Annotated[str, AfterValidator(_parse_network)], ...], LISTED]
 Pools = Annotated[tuple[Annotated[str, AfterValidator(_expect_pool)], ...], LISTED]
 Programs = Annotated[tuple[str, ...], Field(max_length=64), LISTED, AfterValidator(_parse_programs)]
@@ -230,8 +268,44 @@ OptionalUrl = Annotated[Url | None, UNSET]
 StoreUrl = Annotated[Annotated[SecretStr, AfterValidator(_expect_store_url)] | None, UNSET]
 Origin = Annotated[Annotated[str, AfterValidator(_expect_origin)] | None, UNSET]
 Contact = Annotated[
-    Annotated[str, Field(pattern=r"^(mailto:[^\s@]+@[^\s@]+|https://\S+)$", max_length=200)] | None,
+    Annotated[
+        str,
+        Field(max_length=200),
+        _shaped(
+            r"mailto:[^\s@]+@[^\s@]+|https://\S+",
+            "mailto:help@example.org or an address like https://example.org/help",
+        ),
+    ]
+    | None,
     UNSET,
+]
+PageUrl = Annotated[
+    Annotated[
+        str,
+        Field(max_length=500),
+        _shaped(r"https://\S+", "an address like https://example.org/terms"),
+    ]
+    | None,
+    UNSET,
+]
+BotUrl = Annotated[
+    str,
+    _shaped(
+        r"https?://[^\s/?#@]+(/[^\s?#]*)?",
+        "an address like https://api.telegram.org, without user, query and fragment",
+    ),
+]
+BotName = Annotated[
+    str,
+    _shaped(r"([A-Za-z0-9_]{5,32})?", "5 to 32 of A-Z, a-z, 0-9 and _, without @"),
+]
+ServiceName = Annotated[str, _shaped("[ -~]{1,32}", "1 to 32 printable ASCII characters")]
+Seed = Annotated[str, _shaped("([0-9a-f]{64})?", "64 hexadecimal digits, 0 to 9 and a to f")]
+SolanaNetwork = Annotated[
+    str,
+    _shaped(
+        "solana:[1-9A-HJ-NP-Za-km-z]{32}", f"solana: and 32 characters of base58, as {MAINNET}"
+    ),
 ]
 Host = Annotated[str, AfterValidator(_expect_host)]
 Sender = Annotated[str, AfterValidator(_parse_sender)]
@@ -240,7 +314,8 @@ Roots = Annotated[tuple[SecretStr, ...], LISTED, AfterValidator(_expect_roots)]
 Key = Annotated[Annotated[SecretStr, AfterValidator(_expect_keypair)] | None, UNSET]
 OptionalSecret = Annotated[SecretStr | None, UNSET]
 File = Annotated[Path | None, UNSET]
-Address = Annotated[str, AfterValidator(_parse_mint)]
+Address = Annotated[str, AfterValidator(_parse_address)]
+MintAddress = Annotated[str, AfterValidator(_parse_mint)]
 OptionalAddress = Annotated[Address | None, UNSET]
 TokenProgram = Annotated[str, AfterValidator(_expect_token_program)]
 Start = Annotated[int | Literal["latest", "first"], BeforeValidator(_parse_start)]
