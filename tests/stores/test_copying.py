@@ -250,7 +250,7 @@ def test_a_copy_is_refused_while_a_service_runs_on_either_side(
     with held(folder, "api"):
         code, said = mintscope(*words)
     assert code == 1
-    assert "expected to be the only api" in said
+    assert f"expected no mintscope api in {folder}; one is running: stop it first" in said
 
     async def beside_a_service() -> tuple[int, str]:
         notices = MarketNotices(dsn_in(tmp_path))

@@ -22,7 +22,7 @@ from mintscope.app.stores.folder import (
     PEPPER_FILE,
     ROOTS_FILE,
     WEBHOOKS_FILE,
-    held,
+    unused,
     write_secret,
 )
 from mintscope.kit.errors import NeedsUpgrade, StoreUnavailable, UnusableStore
@@ -491,7 +491,6 @@ def copy_file(source: Path, target: Path, progress: Callable[[str, int], None]) 
 
 SQLITE: Final = "sqlite:"
 PLACES: Final = (SQLITE, "postgresql://", "postgres://")
-ROLES: Final = ("serve", "ingest", "api")
 
 
 def named(place: str) -> str:
@@ -567,8 +566,7 @@ def expecting_no_service(place: str) -> Iterator[None]:
     """
     with ExitStack() as stack:
         if place.startswith(SQLITE):
-            for role in ROLES:
-                stack.enter_context(held(_folder(place), role, may_be_open=True))
+            stack.enter_context(unused(_folder(place)))
         else:
             with extra("postgres", "psycopg", "store"):
                 from mintscope.app.stores.postgres_side import expecting_no_process  # noqa: PLC0415 - extra

@@ -9,7 +9,7 @@ import shutil
 import stat
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from secrets import token_bytes, token_hex
 from typing import IO, Final
@@ -23,6 +23,7 @@ MONEY_FILE: Final = "money.sqlite"
 WEBHOOKS_FILE: Final = "webhooks.sqlite"
 PEPPER_FILE: Final = "pepper"
 ROOTS_FILE: Final = "roots"  # the roots from which signing keys derive after a rotation
+ROLES: Final = ("serve", "ingest", "api")
 LOOK_AGAIN_S: Final = 0.05
 OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 
@@ -55,6 +56,20 @@ def held(
                     f"expected to be the only {role} of {folder}; another {role} is running"
                 )
             time.sleep(LOOK_AGAIN_S)
+        yield
+
+
+@contextmanager
+def unused(folder: Path) -> Iterator[None]:
+    """Prevent the service from using *folder* during the block.  Raises FolderInUse if it runs."""
+    with ExitStack() as stack:
+        for role in ROLES:
+            try:
+                stack.enter_context(held(folder, role, may_be_open=True))
+            except FolderInUse as cause:
+                raise FolderInUse(
+                    f"expected no mintscope {role} in {folder}; one is running: stop it first"
+                ) from cause
         yield
 
 

@@ -206,7 +206,7 @@ def expecting_no_process(dsn: str) -> Iterator[None]:
             row = connection.execute(TRY, (lock,)).fetchone()
             if row is None or not row[0]:
                 raise copying.CannotCopy(
-                    f"expected no mintscope {name} on this database; one is running"
+                    f"expected no mintscope {name} on this database; one is running: stop it first"
                 )
         yield
         connection.execute(LET_GO)  # at once: the server may be late to notice the end of a session
