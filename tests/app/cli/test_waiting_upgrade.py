@@ -99,7 +99,7 @@ def test_a_command_that_reads_reports_waiting_migrations_and_runs_none(
     assert f"money {NAME}" in before
     assert result.exit_code == 1
     assert "migrations wait" in result.output
-    assert "mintscope migrate" in result.output
+    assert "mintscope upgrade" in result.output
     assert not [word for word in RESTORE if word in result.output]
     assert waiting() == before
 
@@ -113,7 +113,7 @@ def test_the_doctor_warns_of_waiting_migrations_and_skips_the_check_of_money(
     lines = [line for line in result.output.splitlines() if " store: " in line]
     assert len(lines) == 1, result.output
     assert lines[0].startswith("warn")
-    assert "mintscope migrate" in lines[0]
+    assert "mintscope upgrade" in lines[0]
     assert not [word for word in RESTORE if word in result.output]
     assert not [line for line in result.output.splitlines() if " money: " in line]
     assert waiting() == before
@@ -298,7 +298,7 @@ def test_a_copy_refuses_a_source_with_waiting_migrations(
 
     assert waiting() == before
     assert refused.exit_code == 1
-    assert "migrations wait: run mintscope migrate first" in refused.output
+    assert "migrations wait: run mintscope upgrade first" in refused.output
 
 
 @pytest.mark.parametrize("environment", ["postgresql"], indirect=True)

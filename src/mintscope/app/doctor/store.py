@@ -41,14 +41,14 @@ def check_version(config: Config) -> Iterator[Finding]:
         yield warn(
             f"store: {len(found)} migrations are pending, the first is {found[0]}; the contents of"
             " the store are checked after the migrations",
-            "back up, then start the service or run mintscope migrate",
+            "back up, then start the service or run mintscope upgrade",
         )
 
 
 def fix_of(error: Exception, lost: str = "restore a backup, or use another data_dir") -> str:
     """Return the remedy for *error* of a store; return *lost* if no other remedy is known."""
     if isinstance(error, errors.NeedsUpgrade):
-        return "start the service or run mintscope migrate"
+        return "start the service or run mintscope upgrade"
     if isinstance(error, errors.NewerStore):
         return "run the newer mintscope; nothing is lost"
     if isinstance(error, errors.StoreUnavailable | errors.ServiceUnavailable):

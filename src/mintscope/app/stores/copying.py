@@ -540,7 +540,7 @@ def expect_none_waits(waiting: Sequence[str]) -> None:
     if waiting:
         raise NeedsUpgrade(
             f"expected a source of this version; {len(waiting)} migrations wait: run mintscope"
-            " migrate first, or copy with the version that it has"
+            " upgrade first, or copy with the version that it has"
         )
 
 

@@ -57,7 +57,7 @@ def expect_upgraded(config: Config) -> None:
     if found:
         raise NeedsUpgrade(
             f"expected a store of this version; {len(found)} migrations wait, the first is"
-            f" {found[0]}. After a backup, start the service or run `mintscope migrate`"
+            f" {found[0]}. After a backup, start the service or run `mintscope upgrade`"
         )
 
 
