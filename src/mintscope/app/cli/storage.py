@@ -24,7 +24,7 @@ from mintscope.app.running.commit import commit
 from mintscope.app.stores import backups
 from mintscope.app.stores import stores as installation
 from mintscope.app.stores.copying import Progress, copy_installation, has_password
-from mintscope.app.stores.upgrade import Plan, Writer, plan
+from mintscope.app.stores.upgrade import Plan, Writer, has_records, plan
 from mintscope.kit.clock import SystemClock
 from mintscope.kit.errors import ServiceUnavailable, StoreUnavailable
 from mintscope.kit.primitives import UnixMs
@@ -346,7 +346,8 @@ def upgrade(
 
 def _expect_backup(found: Plan, now: UnixMs) -> None:
     if found.backup is None:
-        why = "none is recorded"
+        is_old = not has_records(found.waiting)
+        why = "the store is too old to record one" if is_old else "none is recorded"
     elif now - found.backup.at > DAY_MS:
         why = f"the newest is of {output.moment(found.backup.at)}: {found.backup.place}"
     else:

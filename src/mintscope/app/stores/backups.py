@@ -18,6 +18,7 @@ from mintscope.app.engine import engine_of
 from mintscope.app.stores import folder
 from mintscope.app.stores.copying import CannotCopy, Progress, copy_files, copy_secrets
 from mintscope.app.stores.stores import back_up, open_market, open_money, opened
+from mintscope.app.stores.upgrade import has_records
 from mintscope.credits.invariants import Invariant, Violation
 from mintscope.kit.clock import Clock
 from mintscope.kit.errors import StoreUnavailable, UnusablePepper, UnusableStore
@@ -85,9 +86,12 @@ def take(config: Config, root: Path, progress: Progress, now: UnixMs) -> Path:
 def note(config: Config, place: str, now: UnixMs) -> None:
     """Record that a complete backup of the installation is at *place*; run no migrations.
 
-    Raises StoreUnavailable; even then, the backup is complete.
+    Do nothing if the store is too old for such records.  Raises StoreUnavailable; even then, the
+    backup is complete.
     """
     try:
+        if not has_records(engine_of(config).waiting_migrations()):
+            return
         # A timer may run a new version while the old service still uses the store.
         with opened(config, "money", migrates=False) as money:
             provenance.note_backup(money, place, __version__, now)

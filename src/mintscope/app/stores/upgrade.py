@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from mintscope.app.config.groups import Config
 from mintscope.app.engine import engine_of
@@ -15,6 +15,8 @@ from mintscope.kit.sql.database import DatabaseError
 from mintscope.kit.sql.identity import VERSION, TakenBackup, Writer
 
 __all__ = ["Writer"]
+
+RECORDS: Final = "_builds_and_backups.sql"  # the migration that adds the records of backups
 
 
 class Step(NamedTuple):
@@ -45,6 +47,11 @@ class Plan(NamedTuple):
     why_not: str
     bytes_needed: int
     bytes_free: int | None
+
+
+def has_records(waiting: Sequence[str]) -> bool:
+    """Return whether a store with the pending migrations *waiting* can record backups."""
+    return not any(each.endswith(RECORDS) for each in waiting)
 
 
 def expect_upgraded(config: Config) -> None:
