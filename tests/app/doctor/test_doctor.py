@@ -294,17 +294,24 @@ def test_an_open_or_unusable_pepper_fails(tmp_path: Path) -> None:
         assert finding.what.endswith("the service does not start")
 
 
-def test_a_port_in_use_fails_unless_mintscope_serves_it() -> None:
+def test_a_port_in_use_fails_unless_this_installation_serves_it(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken, serve_metrics("127.0.0.1", 0) as ours:
         port = taken.getsockname()[1]
         config = Config(
-            api=ApiConfig(port=port), metrics=MetricsConfig(ingest_port=ours, api_port=0)
+            data_dir=tmp_path / "data",
+            api=ApiConfig(port=port),
+            metrics=MetricsConfig(ingest_port=ours, api_port=0),
         )
-        findings = list(check_ports(config))
+        with held(config, "ingest"):
+            findings = list(check_ports(config))
+        of_others = list(check_ports(config))
 
     assert levels(findings) == [Level.FAIL, Level.OK, Level.OK]
     assert "set api.port to another" in findings[0].fix
     assert "is served by mintscope" in findings[1].what
+    assert levels(of_others) == [Level.FAIL, Level.FAIL, Level.OK]
+    assert of_others[1].what.endswith("another installation of mintscope serves it")
+    assert "set metrics.ingest_port to another" in of_others[1].fix
 
 
 async def market(folder: Path, *, gap: bool = False, unread: bool = False) -> None:

@@ -23,8 +23,10 @@ from mintscope.app.config.groups import Config
 from mintscope.app.config.values import in_url, is_loopback, origins_of
 from mintscope.app.doctor.directories import Expected, ServiceSilent, Visitor, look
 from mintscope.app.doctor.finding import Finding, fail, ok, warn
+from mintscope.app.engine import is_shared
 from mintscope.app.mail import mail_server_trouble
 from mintscope.app.stores.backups import newest
+from mintscope.app.stores.folder import is_in_use
 from mintscope.app.stores.stores import OTHERS, engine_version, expect_pepper, pepper_file, place_of
 from mintscope.kit.clock import Clock, SystemClock
 from mintscope.kit.credentials import PEPPER_BYTES_MIN
@@ -121,19 +123,29 @@ def check_pepper(config: Config) -> Iterator[Finding]:
 
 
 def check_ports(config: Config) -> Iterator[Finding]:
-    """Check that each process can listen on its port, or already listens there."""
+    """Check that each process can listen on its port, or already listens there.
+
+    Fail if the service of another installation listens there.
+    """
     api = config.api
     metrics = config.metrics
     web = config.web
-    yield _port("api.port", api.host, api.port, "/healthz")
+    # The processes of an installation with a `store` lock its database, not this folder.
+    may_run = is_shared(config) or is_in_use(config.data_dir)
+    yield _port("api.port", api.host, api.port, "/healthz", may_run=may_run)
     if metrics.enabled:
-        yield _port("metrics.ingest_port", metrics.host, metrics.ingest_port, "/metrics")
-        yield _port("metrics.api_port", metrics.host, metrics.api_port, "/metrics")
+        for key in ("ingest_port", "api_port"):
+            port = getattr(metrics, key)
+            yield _port(f"metrics.{key}", metrics.host, port, "/metrics", may_run=may_run)
     if web.enabled and web.admin_port is not None:
-        yield _port("web.admin_port", web.admin_host, web.admin_port, "/")
+        yield _port("web.admin_port", web.admin_host, web.admin_port, "/", may_run=may_run)
 
 
-def _port(key: str, host: str, port: int, path: str) -> Finding:
+def _port(key: str, host: str, port: int, path: str, *, may_run: bool) -> Finding:
+    """Check that a process can listen on *port*, or that the service listens there.
+
+    may_run   whether the service of this installation may run
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         with socket.create_server((host, port), family=family):
@@ -142,7 +154,9 @@ def _port(key: str, host: str, port: int, path: str) -> Finding:
         reason = error.strerror or str(error)
     answer = _get(host, port, path)
     if answer is not None and ("x-request-id" in answer.headers or "mintscope_" in answer.text):
-        return ok(f"port: {port} on {host} is served by mintscope")
+        if may_run:
+            return ok(f"port: {port} on {host} is served by mintscope")
+        reason = "another installation of mintscope serves it"
     return fail(f"port: cannot listen on {port} of {host}: {reason}", f"set {key} to another")
 
 

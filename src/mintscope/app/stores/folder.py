@@ -73,6 +73,19 @@ def unused(folder: Path) -> Iterator[None]:
         yield
 
 
+def is_in_use(folder: Path) -> bool:
+    """Return whether the service uses *folder*; True also if this user may not read its locks."""
+    for role in ROLES:
+        try:
+            with (folder / f"{role}.lock").open() as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except FileNotFoundError:
+            continue
+        except OSError:
+            return True
+    return False
+
+
 def _expect_closed(folder: Path) -> None:
     mode = stat.S_IMODE(folder.stat().st_mode)
     if mode & OTHERS:
