@@ -180,6 +180,32 @@ def test_an_interrupted_copy_can_be_continued(
     assert dump(tmp_path / "new") == dump(folder)
 
 
+class Ending(SqliteSide):
+    """The target of a copy that is interrupted once its first file is complete."""
+
+    @override
+    def end(self, sequences: Mapping[str, int]) -> None:
+        files = self._files
+        self._files = files[:1]
+        try:
+            super().end(sequences)
+        finally:
+            self._files = files
+        raise ConnectionError("the operator has pressed Ctrl-C")
+
+
+def test_a_copy_that_was_interrupted_at_its_end_can_be_continued(
+    folder: Path, tmp_path: Path
+) -> None:
+    for _ in range(2):
+        with pytest.raises(ConnectionError):
+            copied(SqliteSide(folder), Ending(tmp_path / "new", is_new=True))
+        with pytest.raises(UnusableStore, match="is incomplete"):
+            SqliteSide(tmp_path / "new")
+    copied(SqliteSide(folder), SqliteSide(tmp_path / "new", is_new=True))
+    assert dump(tmp_path / "new") == dump(folder)
+
+
 async def _open(dsn: str, folder: Path) -> None:
     async with PostgresEngine(dsn).open_money(
         pepper=PEPPER, pepper_file=folder / PEPPER_FILE, clock=SystemClock()

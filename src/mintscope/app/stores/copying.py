@@ -144,14 +144,16 @@ class SqliteSide:
     def begin(self, source: str) -> None:
         """Drop triggers, store statements that restore them, and delete rows added by migrations.
 
-        If a copy from *source* was interrupted, this is already done.  Raises CannotCopy if the
-        target has other rows, or if a copy of another source has begun.
+        If a copy from *source* was interrupted, files with a mark are left as they are.  Raises
+        CannotCopy if the target has other rows, or if a copy of another source has begun.
         """
-        for db in self._files:
-            if db.table_exists(None, "copy_progress"):
-                expect_same(db.execute(BEGUN).get, source)
-                continue
+        marked = [db for db in self._files if db.table_exists(None, "copy_progress")]
+        for db in marked:
+            expect_same(db.execute(BEGUN).get, source)
+        # Beside a marked file, one without a mark is empty, or its copy was complete.
+        for db in () if marked else self._files:
             _expect_empty(db)
+        for db in [each for each in self._files if each not in marked]:
             with transaction(db):
                 db.execute(MARK)
                 # This row names the source even if there is no trigger.
@@ -182,9 +184,10 @@ class SqliteSide:
         sequences   the last row number of each table, after which its new rows are numbered
         Raises      CannotCopy if a foreign key refers to no row
         """
-        for db in self._files:
+        for db in self._files:  # first in all files, as a failure leaves the marks
             if broken := db.execute("PRAGMA foreign_key_check").fetchone():
                 raise CannotCopy(f"expected every reference to be met; this one is not: {broken}")
+        for db in self._files:
             guards = db.execute("SELECT guard FROM copy_progress WHERE guard <> ''").fetchall()
             with transaction(db):
                 for (sql,) in guards:
