@@ -10,7 +10,9 @@ from typing import Final
 
 import pytest
 
+from mintscope.app.stores.copying import expect_money
 from mintscope.app.stores.folder import PEPPER_FILE, held, load_pepper
+from mintscope.kit.errors import StoreUnavailable, UnusableStore
 from mintscope.kit.files import access_trouble, make_folder
 from mintscope.kit.sql.sqlite import open_store
 
@@ -60,6 +62,22 @@ def test_an_access_error_names_the_owner_and_the_user(tmp_path: Path) -> None:
     assert closed.endswith(
         f" belongs to root, and this process runs as {NOBODY.pw_name}: run it as root"
     )
+
+
+@of_root
+def test_a_store_of_another_owner_in_ones_own_folder_is_unavailable_with_its_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # only root may look into the folders above
+    os.chown(tmp_path, NOBODY.pw_uid, NOBODY.pw_gid)
+    file = Path("money.sqlite")
+    file.touch(mode=0o600)
+    remedy = f"this process runs as {NOBODY.pw_name}: chown {NOBODY.pw_uid} {file}"
+    with another_user():
+        with pytest.raises(StoreUnavailable, match=remedy):
+            open_store(file, "money")
+        with pytest.raises(UnusableStore, match=remedy):
+            expect_money(Path())
 
 
 @of_root

@@ -30,7 +30,10 @@ def access_trouble(path: Path) -> str | None:
     user = _user_name(os.geteuid())
     if owner == user:
         return f"{place} is closed to its owner, {owner}: chmod u+rwX {place}"
-    return f"{place} belongs to {owner}, and this process runs as {user}: run it as {owner}"
+    # In the folder of the service's user, another owner of a file is a mistake.
+    is_misplaced = not place.is_dir() and place.parent.stat().st_uid == os.geteuid()
+    remedy = f"chown {os.geteuid()} {place}" if is_misplaced else f"run it as {owner}"
+    return f"{place} belongs to {owner}, and this process runs as {user}: {remedy}"
 
 
 def _user_name(number: int) -> str:

@@ -26,7 +26,7 @@ from mintscope.app.stores.folder import (
     write_secret,
 )
 from mintscope.kit.errors import NeedsUpgrade, StoreUnavailable, UnusableStore
-from mintscope.kit.files import give_to_owner, make_folder
+from mintscope.kit.files import access_trouble, give_to_owner, make_folder
 from mintscope.kit.sql.database import DatabaseError, Row
 from mintscope.kit.sql.sqlite import open_store, transaction, waits_for
 
@@ -426,7 +426,7 @@ def expect_money(folder: Path) -> None:
             if not db.execute("SELECT count(*) FROM sqlite_schema").get:
                 raise CannotCopy(f"expected a complete copy in {folder}; its {MONEY_FILE} is empty")
     except apsw.Error as cause:
-        raise UnusableStore(f"expected to copy {path}: {cause}") from cause
+        raise UnusableStore(f"expected to copy {path}: {access_trouble(path) or cause}") from cause
 
 
 def copy_secrets(source: Path, target: Path, names: Sequence[str] = SECRETS) -> None:
@@ -488,7 +488,8 @@ def copy_file(source: Path, target: Path, progress: Callable[[str, int], None]) 
     except apsw.FullError as cause:  # its own message is "not an error"
         raise StoreUnavailable(f"expected to copy {source}: no room in {target.parent}") from cause
     except apsw.Error as cause:
-        raise UnusableStore(f"expected to copy {source}: {cause}") from cause
+        why = access_trouble(source) or cause
+        raise UnusableStore(f"expected to copy {source}: {why}") from cause
     expect_whole(target)
 
 

@@ -113,8 +113,8 @@ def open_store(
     is_copied_into   whether the file may contain an unfinished copy
     Raises           UnusableStore if SQLite is too old, or if the file cannot be opened, is not a
                      store of this kind, contains an unfinished copy, or has a schema that is too
-                     old or of a newer mintscope; NeedsUpgrade if migrations are pending and
-                     *read_only* is True; apsw.Error
+                     old or of a newer mintscope; StoreUnavailable if this user has no access;
+                     NeedsUpgrade if migrations are pending and *read_only* is True; apsw.Error
     """
     engine_version()
     if not read_only:
@@ -127,6 +127,9 @@ def open_store(
             str(path), flags=flags if read_only else flags | apsw.SQLITE_OPEN_CREATE
         )
     except apsw.CantOpenError as cause:
+        why = access_trouble(path)
+        if why is not None:  # an operator can give access while the service waits
+            raise StoreUnavailable(f"the {kind} file at {path} does not answer: {why}") from cause
         raise UnusableStore(f"expected a database file at {path}; cannot open it") from cause
     try:
         sizes = SIZES.get(kind, USUAL_SIZES)
