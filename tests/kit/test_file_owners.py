@@ -12,7 +12,7 @@ import pytest
 
 from mintscope.app.stores.copying import expect_money
 from mintscope.app.stores.folder import PEPPER_FILE, held, load_pepper
-from mintscope.kit.errors import StoreUnavailable, UnusableStore
+from mintscope.kit.errors import StoreUnavailable, UnusablePepper, UnusableStore
 from mintscope.kit.files import access_trouble, make_folder
 from mintscope.kit.sql.sqlite import open_store
 
@@ -78,6 +78,19 @@ def test_a_store_of_another_owner_in_ones_own_folder_is_unavailable_with_its_rem
             open_store(file, "money")
         with pytest.raises(UnusableStore, match=remedy):
             expect_money(Path())
+
+
+@of_root
+def test_a_pepper_of_another_owner_is_not_taken_for_a_damaged_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    os.chown(tmp_path, NOBODY.pw_uid, NOBODY.pw_gid)
+    file = Path(PEPPER_FILE)
+    load_pepper(file)
+    os.chown(file, 0, 0)
+    with another_user(), pytest.raises(UnusablePepper, match=f"chown {NOBODY.pw_uid} {file}"):
+        load_pepper(file)
 
 
 @of_root

@@ -16,7 +16,7 @@ from typing import IO, Final
 
 from mintscope.kit.credentials import PEPPER_BYTES_MIN, Root, flaw_of_key, parse_root
 from mintscope.kit.errors import FolderInUse, FolderOpen, UnusablePepper
-from mintscope.kit.files import give_to_owner, make_folder
+from mintscope.kit.files import access_trouble, give_to_owner, make_folder
 
 MARKET_FILE: Final = "market.sqlite"
 MONEY_FILE: Final = "money.sqlite"
@@ -126,7 +126,9 @@ def load_pepper(path: Path, *, signs: bool = True, may_make: bool = True) -> byt
         _make_pepper(path)
     try:
         pepper = bytes.fromhex(path.read_text().strip())
-    except (OSError, ValueError) as cause:
+    except OSError as cause:
+        raise UnusablePepper(f"expected to read {path}: {access_trouble(path) or cause}") from cause
+    except ValueError as cause:
         raise UnusablePepper(f"expected {PEPPER_BYTES_MIN} bytes in hex at {path}") from cause
     if len(pepper) < PEPPER_BYTES_MIN:
         raise UnusablePepper(
