@@ -152,6 +152,17 @@ async def test_a_payment_for_a_bundle_that_is_not_sold_is_not_taken(
     assert world.received() == 0
 
 
+async def test_a_purchase_with_an_unknown_query_field_is_refused_before_its_payment(
+    shop: SellingApi, world: World
+) -> None:
+    payment = await shop.paid("POST", PURCHASE)
+    response = await shop.send("POST", f"{PURCHASE}&foo=1", payment)
+
+    assert refusal(response) == (400, "BAD_REQUEST")
+    assert response.json()["error"]["message"] == "expected only the query field bundle; was 'foo'"
+    assert world.received() == 0
+
+
 async def test_a_purchase_without_a_price_is_503_if_its_bundle_is_sold(
     shop: SellingApi, world: World
 ) -> None:

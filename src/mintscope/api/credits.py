@@ -500,7 +500,7 @@ class CreditRoutes:
 def _bundle(request: Request) -> Bundle:
     """Return the bundle that the query of *request* names.
 
-    Raises InvalidBundle.
+    Raises InvalidBundle; and BadRequest if the query has other fields.
     """
     query = request.scope.get("query_string", b"").decode("latin-1")
     try:
@@ -510,7 +510,11 @@ def _bundle(request: Request) -> Bundle:
     sizes = [value for name, value in fields if name == "bundle"]
     if len(sizes) > 1:
         raise errors.InvalidBundle(f"expected one bundle; there were {len(sizes)}")
-    return parse_bundle(sizes[0] if sizes else None)
+    bundle = parse_bundle(sizes[0] if sizes else None)
+    unknown = next((name for name, _ in fields if name != "bundle"), None)
+    if unknown is not None:
+        raise errors.BadRequest(f"expected only the query field bundle; was {unknown[:50]!r}")
+    return bundle
 
 
 def _currency(token: AcceptedToken) -> wire.Currency:
