@@ -96,6 +96,35 @@ async def test_a_lost_new_key_is_sent_again_while_the_old_key_is_valid(
     assert code(await rotate(service, old, idempotency_key=ONCE)) == (401, "INVALID_TOKEN")
 
 
+@pytest.mark.parametrize(("first", "then"), [("1h", "7d"), ("7d", "1h"), ("24h", "1h")])
+async def test_a_rotation_with_the_same_idempotency_key_and_another_overlap_is_409(
+    service: Service, agent: Agent, first: str, then: str
+) -> None:
+    old = await agent.key()
+    made = await rotate(service, old, {"overlap": first}, idempotency_key=ONCE)
+    service.clock.advance(HOUR_MS - 1)
+    other = await rotate(service, old, {"overlap": then}, idempotency_key=ONCE)
+    again = await rotate(service, old, {"overlap": first}, idempotency_key=ONCE)
+
+    assert code(other) == (409, "IDEMPOTENCY_KEY_USED")
+    assert again.json()["data"] == made.json()["data"]
+
+
+async def test_a_rotation_is_repeated_if_the_old_key_ends_before_its_overlap(
+    service: Service, agent: Agent
+) -> None:
+    old = await agent.key()
+    service.accounts.change("UPDATE api_key SET expires_at = ?", service.clock.now() + 10 * HOUR_MS)
+    made = await rotate(service, old, {"overlap": "24h"}, idempotency_key=ONCE)
+    new = made.json()["data"]["apiKey"]
+    await rotate(service, new, {"overlap": "1h"}, idempotency_key=OTHER)
+    again = await rotate(service, old, {"overlap": "24h"}, idempotency_key=ONCE)
+    other = await rotate(service, old, {"overlap": "1h"}, idempotency_key=ONCE)
+
+    assert again.json()["data"]["apiKey"] == new
+    assert code(other) == (409, "IDEMPOTENCY_KEY_USED")
+
+
 async def test_a_new_key_ends_when_the_old_key_would_have_ended(
     service: Service, agent: Agent
 ) -> None:

@@ -18,7 +18,14 @@ from mintscope.api.discovery.operation import CREDENTIAL, KEY, PUBLIC_ROUTE, Ope
 from mintscope.api.gate import idempotency_key
 from mintscope.api.wire import read_body, success
 from mintscope.kit.clock import Clock
-from mintscope.kit.errors import BadRequest, ErrorCode, InvalidToken, NothingToRotate, OwnerOnly
+from mintscope.kit.errors import (
+    BadRequest,
+    ErrorCode,
+    IdempotencyKeyUsed,
+    InvalidToken,
+    NothingToRotate,
+    OwnerOnly,
+)
 from mintscope.kit.http.request import Request
 from mintscope.kit.http.response import Response
 
@@ -27,6 +34,9 @@ OWN_WITH_BODY: Final = (*OWN_KEY, ErrorCode.BAD_REQUEST, ErrorCode.PAYLOAD_TOO_L
 ROTATED_BEFORE: Final = (
     "expected a key that was not rotated; this one was, and its new key stays valid. The"
     " Idempotency-Key of that rotation returns the new key again."
+)
+KEY_USED: Final = (
+    "The Idempotency-Key was sent with another overlap before; this request rotated nothing."
 )
 TOO_MANY_KEYS: Final = (
     f"expected at most {KEYS_PER_USER_MAX} active keys of an account, and {KEYS_PER_DAY_MAX} that"
@@ -56,7 +66,11 @@ class OwnKeyRoutes:
         "/v1/me/key/rotate",
         RotatedKeyAnswer,
         takes_key=True,
-        refusals=(*OWN_WITH_BODY, ErrorCode.NOTHING_TO_ROTATE),
+        refusals=(
+            *OWN_WITH_BODY,
+            ErrorCode.NOTHING_TO_ROTATE,
+            ErrorCode.IDEMPOTENCY_KEY_USED,
+        ),
         status=201,
         proofs=KEY,
         body=KeyRotation,
@@ -83,6 +97,8 @@ class OwnKeyRoutes:
             raise BadRequest(TOO_MANY_KEYS) from limit
         if rotated is KeyDenied.ROTATED:
             raise NothingToRotate(ROTATED_BEFORE)
+        if rotated is KeyDenied.KEY_USED:
+            raise IdempotencyKeyUsed(KEY_USED)
         if isinstance(rotated, KeyDenied):
             raise InvalidToken(NOT_IN_FORCE)
         line = rotated.issued.line

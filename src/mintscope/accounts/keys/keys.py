@@ -17,6 +17,7 @@ from mintscope.accounts.keys.key import (
     KEYS_PER_DAY_MAX,
     KEYS_PER_USER_MAX,
     KEYS_SHOWN_MAX,
+    OVERLAPS_MS,
     Holder,
     KeyLine,
     KeyStatus,
@@ -359,6 +360,7 @@ class KeyDenied(Enum):
 
     ENDED = auto()  # during the request, the key expired or was revoked, or its user was removed
     ROTATED = auto()  # the key was already rotated
+    KEY_USED = auto()  # the Idempotency-Key was used for a rotation with another overlap
     # The user has no application: usually a person, who can create keys with any scopes.
     OF_A_PERSON = auto()
 
@@ -386,7 +388,8 @@ class OwnKeys:
         """Replace *bearer*, the key of *holder*; the old key ends after *overlap_ms* at the latest.
 
         A repetition with the same *redelivery_key* returns the same new key, while both keys are
-        valid.  Return KeyDenied if the key has ended, or was rotated by another request.
+        valid.  Return KeyDenied if the key has ended, or was rotated by another request, also if
+        that request had the same *redelivery_key* and another overlap.
         Raises    TooManyKeys, ServiceUnavailable
         """
         keys = self.keys
@@ -410,6 +413,8 @@ class OwnKeys:
                 is_again = made is not None and made.key.key_id == current.replaced_by
                 if made is None or not is_again or made.key.status(now) is not KeyStatus.ACTIVE:
                     return KeyDenied.ROTATED
+                if not _may_overlap(current, made.key, overlap_ms):
+                    return KeyDenied.KEY_USED
                 return made.key, current.expires_at
             owner = rows.users.get(current.user_id)
             if owner is None:
@@ -480,6 +485,16 @@ class OwnKeys:
             return kept.application.form.asked_scopes
 
         return await self.keys.store.read(read)
+
+
+def _may_overlap(old: KeyLine, new: KeyLine, overlap_ms: int) -> bool:
+    """Return whether the rotation of *old* into *new* may have asked for *overlap_ms*."""
+    # The overlap is not stored.  The old key ends after it, or earlier at its own expiry.
+    assert old.expires_at is not None, "it was rotated"
+    beside_ms = old.expires_at - new.created_at
+    if beside_ms in OVERLAPS_MS.values():
+        return beside_ms == overlap_ms
+    return beside_ms < overlap_ms
 
 
 def _application(rows: AccountRows, user_id: UserId) -> KeptApplication | None:
