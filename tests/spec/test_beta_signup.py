@@ -220,14 +220,39 @@ async def test_all_bodies_are_json(service: Service, kind: str) -> None:
     }
 
 
-async def test_a_content_type_with_a_charset_is_accepted(service: Service) -> None:
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "Application/JSON; charset=utf-8",
+        'application/json;charset="UTF-8"; x=y',
+        "application/json;",
+    ],
+)
+async def test_a_content_type_with_the_charset_utf_8_is_accepted(
+    service: Service, kind: str
+) -> None:
     response = await service.client.post(
         SIGNUP_PATH,
         content=b'{"email":"a@example.org","userType":"both","motivation":"x"}',
-        headers={"content-type": "Application/JSON; charset=utf-8"},
+        headers={"content-type": kind},
     )
 
     assert response.status_code == 201
+
+
+@pytest.mark.parametrize("charset", ["utf-16", '"UTF-16"', "iso-8859-1", ""])
+async def test_a_content_type_with_another_charset_than_utf_8_is_refused(
+    service: Service, charset: str
+) -> None:
+    kind = f"application/json; charset={charset}"
+    (reported,) = await refused(
+        service, content=b'{"email": "agent@example.org"}', headers={"content-type": kind}
+    )
+
+    assert reported == {
+        "field": "general",
+        "message": f"expected Content-Type: application/json, in UTF-8; was {kind!r}",
+    }
 
 
 async def test_a_large_body_is_413_in_both_shapes(service: Service) -> None:

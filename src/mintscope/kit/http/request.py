@@ -221,6 +221,7 @@ class Request:
 DEPTH_MAX: Final = 8
 INTEGERS: Final = 1 << 63  # the stores have integers of 64 bits
 EXACT: Final = 1 << 53  # floats represent all smaller integers exactly
+CHARSET: Final = re.compile(r';\s*charset="?([^";]*)', re.IGNORECASE)
 TRUNCATED: Final = "truncated"  # part of msgspec's message for incomplete JSON
 MALFORMED: Final = re.compile(r"JSON is malformed: (.+) \(byte (\d+)\)")
 ECHO_LENGTH_MAX: Final = 24  # maximum length of names and numbers that messages repeat
@@ -258,6 +259,11 @@ def _parsed(request: Request, body: bytes) -> Mapping[str, object]:
     kind = ", ".join(request.values(b"content-type"))
     if kind.partition(";")[0].strip().lower() != "application/json":
         raise UnreadableBody(f"expected Content-Type: application/json; was {kind[:50]!r}")
+    charset = CHARSET.search(kind)
+    if charset and charset[1].strip().lower() != "utf-8":
+        raise UnreadableBody(
+            f"expected Content-Type: application/json, in UTF-8; was {kind[:50]!r}"
+        )
     try:
         value = _DECODER.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as flaw:
