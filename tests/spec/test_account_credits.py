@@ -234,7 +234,9 @@ async def test_a_cap_can_be_lowered_by_a_key_and_not_raised(service: Service, ke
     assert refusal(await cap(-1)) == (400, "BAD_REQUEST")
     assert (await cap(0)).status_code == 200
     for unknown in ("999", "x", "-1", "9" * 30):
-        assert refusal(await cap(1, f"/v1/account/keys/{unknown}")) == (404, "NOT_FOUND")
+        response = await cap(1, f"/v1/account/keys/{unknown}")
+        assert refusal(response) == (404, "NOT_FOUND")
+        assert "active API key with this number" in response.json()["error"]["message"]
     await post(service, key, DEPOSIT, {"creditToken": await service.issue(5)})
     response = await service.client.get(f"/v1/token/{TRACKED}", headers=bearer(key))
     assert refusal(response) == (402, "KEY_CAP_REACHED")

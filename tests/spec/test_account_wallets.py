@@ -60,6 +60,7 @@ async def test_a_wallet_is_linked_by_its_signature_and_unlinked(service: Service
     assert left.json()["data"]["wallets"] == await listed(service, key) == []
     again = await service.client.delete(path, headers=bearer(key))
     assert refusal(again) == (404, "NOT_FOUND")
+    assert again.json()["error"]["message"] == "This wallet is not linked to the account."
 
 
 async def test_an_invalid_proof_links_no_wallet(service: Service, key: str) -> None:

@@ -70,8 +70,10 @@ async def test_an_unknown_or_anothers_watchlist_is_404(service: Service, key: st
         ):
             response = await call(service, caller, method, f"{where}{end}", **body)
             assert refusal(response) == (404, "NOT_FOUND")
+            assert "watchlist with this number" in response.json()["error"]["message"]
     gone = await call(service, key, "DELETE", f"{path}/mints/{MINTS[1]}")  # not on the watchlist
     assert refusal(gone) == (404, "NOT_FOUND")
+    assert "or the watchlist does not have this mint" in gone.json()["error"]["message"]
     kept = (await call(service, key, "GET", path)).json()["data"]
     assert (kept["name"], kept["mints"]) == ("ours", [MINTS[0]])
 
@@ -114,7 +116,9 @@ async def test_the_same_idempotency_key_creates_one_watchlist(service: Service, 
     assert first.json()["data"] == again.json()["data"]
     assert refusal(await post("cats")) == (409, "IDEMPOTENCY_KEY_USED")
     await call(service, key, "DELETE", f"{GROUPS}/{first.json()['data']['groupId']}")
-    assert refusal(await post("dogs")) == (404, "NOT_FOUND")
+    gone = await post("dogs")
+    assert refusal(gone) == (404, "NOT_FOUND")
+    assert "this Idempotency-Key was deleted" in gone.json()["error"]["message"]
     short = await service.client.post(
         GROUPS, json={"name": "dogs"}, headers=headers | {"idempotency-key": "short"}
     )

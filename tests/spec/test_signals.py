@@ -218,6 +218,7 @@ async def test_an_unknown_or_anothers_alert_is_404(service: Service, key: str) -
         ):
             response = await call(service, caller, method, f"{where}{end}", body)
             assert refusal(response) == (404, "NOT_FOUND")
+            assert "alert with this number" in response.json()["error"]["message"]
     assert (await call(service, key, "GET", path)).json()["data"]["name"] == "up"
 
 
@@ -242,6 +243,7 @@ async def test_the_same_idempotency_key_creates_one_alert(service: Service, key:
     await call(service, key, "DELETE", f"{SIGNALS}/{first.json()['data']['signalId']}")
     gone = await call(service, key, "POST", SIGNALS, ASKED, **IDEMPOTENT)
     assert refusal(gone) == (404, "NOT_FOUND")
+    assert "this Idempotency-Key was deleted" in gone.json()["error"]["message"]
 
 
 async def test_an_alert_with_email_is_refused_without_a_verified_address(

@@ -193,6 +193,8 @@ def _seconds(at: UnixMs | None) -> int | None:
     return None if at is None else at // 1000
 
 
+NO_ALERT: Final = "This account has no alert with this number."
+DELETED: Final = "The alert that was made with this Idempotency-Key was deleted."
 NO_MORE: Final = "expected at most {most} alerts: delete one first"
 NO_MORE_OF_ALL: Final = "This service watches the largest number of alerts it can."
 NO_MORE_MINTS: Final = "This service watches the largest number of tokens it can."
@@ -246,6 +248,8 @@ class AlertRoutes:
         key, asked = idempotency_key(request), rule_of(await read_body(request, wire.NEW_SIGNAL))
         self._expect_sound(asked)
         made = await self.signals.make(holder.key.user_id, asked, key)
+        if made is AlertDenied.NOT_FOUND:
+            raise errors.NotFound(DELETED)
         if isinstance(made, AlertDenied):
             raise self._refusal(made)
         return self._with_secret(request, made, status=201)
@@ -299,7 +303,7 @@ class AlertRoutes:
         holder = await self.gate.authorize(request)
         left = await self.signals.delete(holder.key.user_id, _signal_id(request))
         if left is None:
-            raise errors.NotFound
+            raise errors.NotFound(NO_ALERT)
         return self._list(request, left)
 
     @account_operation(
@@ -323,7 +327,7 @@ class AlertRoutes:
             before = FiringId(decode_cursor(query.cursor, wire.EventPosition).event_id)
         found = await self.signals.firings(holder.key.user_id, signal_id, before, query.limit + 1)
         if found is None:
-            raise errors.NotFound
+            raise errors.NotFound(NO_ALERT)
         page = found[: query.limit]
         cursor = None
         if len(found) > query.limit:
@@ -366,7 +370,7 @@ class AlertRoutes:
         await self.tests.pass_through(request, holder.key.user_id)
         firing = await self.signals.test(holder.key.user_id, signal_id)
         if firing is None:
-            raise errors.NotFound
+            raise errors.NotFound(NO_ALERT)
         return success(request, event_of(firing), at=self.clock.now(), status=201)
 
     def _expect_sound(self, asked: AlertRule) -> None:
@@ -378,7 +382,7 @@ class AlertRoutes:
 
     def _refusal(self, denied: AlertDenied) -> errors.ServiceError:
         refusals: Mapping[AlertDenied, errors.ServiceError] = {
-            AlertDenied.NOT_FOUND: errors.NotFound(),
+            AlertDenied.NOT_FOUND: errors.NotFound(NO_ALERT),
             AlertDenied.TOO_MANY: errors.BadRequest(
                 NO_MORE.format(most=self.signals.bounds.per_user_max)
             ),
@@ -397,7 +401,7 @@ class AlertRoutes:
 
     def _one(self, request: Request, signal: Alert | None) -> Response:
         if signal is None:
-            raise errors.NotFound
+            raise errors.NotFound(NO_ALERT)
         return success(request, line_of(signal), at=self.clock.now())
 
     def _with_secret(self, request: Request, signal: Alert, status: int) -> Response:
@@ -406,4 +410,4 @@ class AlertRoutes:
 
 
 def _signal_id(request: Request) -> SignalId:
-    return SignalId(parse_id(request.path_params["signalId"]))
+    return SignalId(parse_id(request.path_params["signalId"], NO_ALERT))

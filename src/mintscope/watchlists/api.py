@@ -74,6 +74,11 @@ class NewGroup(Wire, forbid_unknown_fields=True):
 TOO_MANY_LISTS: Final = f"expected at most {WATCHLISTS_MAX} watchlists: delete one before"
 TOO_MANY_MINTS: Final = f"expected at most {WATCHED_MAX} mints on a watchlist: remove one before"
 KEY_USED: Final = "The Idempotency-Key was sent with another request before; nothing was made."
+NO_WATCHLIST: Final = "This account has no watchlist with this number."
+NO_MINT: Final = (
+    "This account has no watchlist with this number, or the watchlist does not have this mint."
+)
+DELETED: Final = "The watchlist that was made with this Idempotency-Key was deleted."
 NOT_PRINTABLE: Final = "body: expected name to be printable, and not only spaces"
 
 
@@ -119,7 +124,7 @@ class GroupRoutes:
         if made is WatchDenied.TOO_MANY:
             raise BadRequest(TOO_MANY_LISTS)
         if isinstance(made, WatchDenied):
-            raise NotFound  # the watchlist was deleted since the key was first sent
+            raise NotFound(DELETED)
         return self._group(request, made, status=201)
 
     @account_operation("GET", "/v1/groups/{groupId}", FilledGroup, Scope.GROUPS_READ)
@@ -156,7 +161,7 @@ class GroupRoutes:
         holder = await self.gate.authorize(request)
         left = await self.watchlists.delete(holder.key.user_id, _watchlist_id(request))
         if left is None:
-            raise NotFound
+            raise NotFound(NO_WATCHLIST)
         return self._groups(request, left)
 
     @account_operation(
@@ -197,6 +202,8 @@ class GroupRoutes:
         watchlist_id = _watchlist_id(request)
         mint = mint_of(request.path_params["mint"])
         left = await self.watchlists.remove(holder.key.user_id, watchlist_id, mint)
+        if left is None:
+            raise NotFound(NO_MINT)
         return self._group(request, left)
 
     def _groups(self, request: Request, lines: Sequence[WatchlistLine]) -> Response:
@@ -205,7 +212,7 @@ class GroupRoutes:
 
     def _group(self, request: Request, watchlist: Watchlist | None, status: int = 200) -> Response:
         if watchlist is None:
-            raise NotFound
+            raise NotFound(NO_WATCHLIST)
         group = FilledGroup(**_line_facts(watchlist.line), mints=[*watchlist.mints])
         return success(request, group, at=self.clock.now(), status=status)
 
@@ -228,4 +235,4 @@ async def _name(request: Request) -> str:
 
 
 def _watchlist_id(request: Request) -> WatchlistId:
-    return WatchlistId(parse_id(request.path_params["groupId"]))
+    return WatchlistId(parse_id(request.path_params["groupId"], NO_WATCHLIST))

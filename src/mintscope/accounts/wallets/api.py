@@ -51,6 +51,7 @@ NOT_PROVEN: Final = (
     " signature or the challenge does not match"
 )
 EXPIRED: Final = "The challenge has expired: request another one."
+NOT_LINKED: Final = "This wallet is not linked to the account."
 TOO_MANY: Final = f"expected at most {WALLETS_MAX} linked wallets: unlink one before"
 
 
@@ -148,7 +149,7 @@ class WalletRoutes:
         holder = await self.gate.authorize(request)
         left = await self.wallets.unlink(holder, _wallet(request.path_params["wallet"]))
         if left is None:
-            raise errors.NotFound
+            raise errors.NotFound(NOT_LINKED)
         return self._linked(request, left)
 
     @account_operation(
@@ -224,6 +225,7 @@ def _line(payment: WalletPayment) -> wire.PaymentLine:
 
 
 NOT_ISSUED: Final = "creditToken: expected a credit token that this service has issued"
+NO_KEY: Final = "This account has no active API key with this number."
 NO_LIMIT: Final = "expected monthCreditsMax, networks or both; there was neither"
 LOOSER: Final = (
     "A key can lower a cap, narrow the networks, or set them if there are none. To raise a cap or"
@@ -278,7 +280,7 @@ class AccountCreditRoutes:
         the cap or widen the networks, on the pages. Costs nothing.
         """
         holder = await self.gate.authorize(request)
-        key_id = KeyId(parse_id(request.path_params["keyId"]))
+        key_id = KeyId(parse_id(request.path_params["keyId"], NO_KEY))
         asked = await read_body(request, wire.KeyLimits)
         if asked == wire.KeyLimits():
             raise errors.BadRequest(NO_LIMIT)
@@ -287,7 +289,7 @@ class AccountCreditRoutes:
             holder, key_id, None if cap is msgspec.UNSET else cap, _networks(asked)
         )
         if capped is CapDenied.NO_KEY:
-            raise errors.NotFound
+            raise errors.NotFound(NO_KEY)
         if not isinstance(capped, KeyLine):
             raise errors.OwnerOnly(LOOSER)
         answer = wire.CappedKey(

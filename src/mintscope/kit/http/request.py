@@ -43,10 +43,10 @@ def next_request_id() -> bytes:
     return b"%b%08x" % (PROCESS, next(_numbers))
 
 
-def parse_id(text: str) -> int:
-    """Return the id in *text*.  Raises NotFound if it is no id, because no such path exists."""
+def parse_id(text: str, missing: str = "") -> int:
+    """Return the id in *text*.  Raises NotFound with the message *missing* if it is no id."""
     if not (text.isascii() and text.isdigit() and len(text) <= ID_DIGITS_MAX):
-        raise NotFound
+        raise NotFound(missing)
     return int(text)
 
 
