@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from mintscope.api.discovery.responses import REMEDIES
-from mintscope.api.failures import STATUS
+from mintscope.api.failures import REASONS, STATUS
 from mintscope.kit.errors import ErrorCode
 from mintscope.mcp.tools import TOOLS
+from mintscope.payments.protocol.envelope import RefusalReason
 from support.scenes.service import Service
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -40,6 +41,13 @@ def test_every_error_code_has_a_status_a_meaning_and_a_remedy(code: ErrorCode) -
     assert int(status) == STATUS[code]
     assert means.strip()
     assert f"{do[0].upper()}{do[1:]}." == REMEDIES[code]
+
+
+@pytest.mark.parametrize("reason", list(RefusalReason))
+def test_every_reason_to_refuse_a_payment_is_listed_with_its_text(reason: RefusalReason) -> None:
+    page = (ROOT / "docs" / "api" / "payments.md").read_text()
+
+    assert f"\n| `{reason}` | {REASONS[reason]} |\n" in page
 
 
 def test_every_file_of_the_architecture_exists() -> None:

@@ -15,6 +15,7 @@ from solders.message import MessageV0
 from solders.pubkey import Pubkey
 from x402.mechanisms.svm import constants as svm_constants
 
+from mintscope.api.failures import REASONS
 from mintscope.payments.protocol.envelope import RefusalReason
 from support.fakes.reports import TOO_YOUNG, TRACKED
 from support.scenes.payments.payment_build import LIGHTHOUSE, MEMO, Recipe, keypair, meta, sign
@@ -44,6 +45,7 @@ def expect_refused(response: httpx.Response, reason: str) -> None:
     assert result["errorMessage"] == RefusalReason(reason).official
     assert result["errorMessage"] in response.json()["error"]["message"]
     assert reason in response.json()["error"]["message"]
+    assert REASONS[RefusalReason(reason)] in response.json()["error"]["message"]
     assert demanded(response)["error"] == reason
     assert response.headers["cache-control"] == "no-store"
 
@@ -160,6 +162,33 @@ async def test_an_attack_is_402_with_its_reason(shop: SellingApi, world: World, 
     assert honest.status_code == 201
 
 
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("one atom less", "Expected 25000 atoms; there were 24999."),
+        ("another payee", f"; was {OTHER}."),
+        ("another mint", f"; was {OTHER}."),
+        ("another fee payer", f"; was {OTHER}."),
+        ("the payer pays the fee", "The number of signatures was 1."),
+        ("7 extra signers", "The number of signatures was 9."),
+        ("1.4 M units at 5 lamports", "The limit was 1400000."),
+        ("5 lamports a unit", "The priority fee was 100000."),
+        ("a lookup table", "Expected all accounts in the transaction itself"),
+        ("a memo that is not UTF-8", "A quote of another request is not accepted."),
+    ],
+)
+async def test_a_refusal_states_the_expected_and_the_actual_value(
+    shop: SellingApi, name: str, values: str
+) -> None:
+    build, _ = ATTACKS[name]
+    demand = await shop.demand("POST", PURCHASE)
+    response = await shop.send(
+        "POST", PURCHASE, signature_header(demand, build(shop.recipe(demand)))
+    )
+
+    assert values in response.json()["error"]["message"]
+
+
 async def test_an_unknown_blockhash_is_402_unless_the_node_is_behind(
     shop: SellingApi, world: World
 ) -> None:
@@ -239,7 +268,7 @@ async def test_a_transaction_of_version_1_is_refused_with_the_expected_version(
     expect_refused(response, "transaction_version_not_supported")
     message = response.json()["error"]["message"]
     assert "Expected a transaction of version 0" in message
-    assert "it was of version 1." in message
+    assert "It was of version 1." in message
     assert world.calls == []
     bought = await shop.send("POST", PURCHASE, shop.pay(demanded(response)), key=KEY)
     assert bought.status_code == 201

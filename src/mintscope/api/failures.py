@@ -1,6 +1,6 @@
 """Turns errors of routes, and refusals of credits and payments, into HTTP responses."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Final, NamedTuple
 
 import msgspec
@@ -269,6 +269,108 @@ USED: Final = {
         "The Idempotency-Key was sent with another payment before; this request charged nothing."
     ),
 }
+MEMOS: Final = (
+    "Your own memo (a text of 16 to 64 bytes that no other payment has) or no memo is also"
+    " accepted, if `accepted` has the terms unchanged."
+)
+REASONS: Final[Mapping[RefusalReason, str]] = {
+    RefusalReason.NO_MATCHING_REQUIREMENT: (
+        "Expected `accepted` to be an entry of `accepts`, unchanged. Its scheme, network, asset or"
+        " payee differs."
+    ),
+    RefusalReason.DEMO: "The terms of the demo sell nothing.",
+    RefusalReason.VERSION: (
+        "Expected a transaction of version 0, as `extra.transactionVersions` says."
+    ),
+    RefusalReason.UNDECODABLE: "Expected a Solana transaction; the bytes are no transaction.",
+    RefusalReason.TOO_LONG: "Expected a transaction of at most 1,232 bytes.",
+    RefusalReason.NOT_CANONICAL: (
+        "Expected a transaction in its shortest form, and no bytes after it."
+    ),
+    RefusalReason.SIGNERS: (
+        "Expected two signatures: first that of `extra.feePayer`, then that of the payer."
+    ),
+    RefusalReason.FEE_PAYER: "Expected `extra.feePayer` as the first account.",
+    RefusalReason.FEE_PAYER_NOT_ISOLATED: "Expected no instruction that names the fee payer.",
+    RefusalReason.LOOKUP_TABLES: (
+        "Expected all accounts in the transaction itself, and no address lookup table."
+    ),
+    RefusalReason.ACCOUNTS: (
+        "Expected each account once, two writable signers, and instructions that name only these"
+        " accounts."
+    ),
+    RefusalReason.INSTRUCTION_COUNT: "Expected 3 to 7 instructions.",
+    RefusalReason.COMPUTE_BUDGET: (
+        "Expected SetComputeUnitLimit and SetComputeUnitPrice as the first two instructions."
+    ),
+    RefusalReason.COMPUTE_LIMIT_TOO_HIGH: "Expected a limit of at most 400,000 compute units.",
+    RefusalReason.PRIORITY_FEE_TOO_HIGH: "Expected a priority fee of at most 10,000 lamports.",
+    RefusalReason.NO_TRANSFER: (
+        "Expected TransferChecked with four accounts as the third instruction."
+    ),
+    RefusalReason.TOKEN_PROGRAM: (
+        "Expected the token program that owns `asset` in the third instruction."
+    ),
+    RefusalReason.MINT: "Expected a transfer of `asset`.",
+    RefusalReason.DECIMALS: "Expected `extra.decimals` in the transfer.",
+    RefusalReason.RECIPIENT: (
+        "Expected a transfer to the associated token account of `payTo` for `asset`, from another"
+        " account."
+    ),
+    RefusalReason.SOURCE: (
+        "Expected a transfer from the associated token account of the payer for `asset`."
+    ),
+    RefusalReason.AUTHORITY: "Expected the payer as the authority of the transfer.",
+    RefusalReason.AMOUNT: "Expected a transfer of exactly the `amount` of `accepted`.",
+    RefusalReason.UNKNOWN_PROGRAM: (
+        "Expected only a memo and assertions of Lighthouse after the transfer."
+    ),
+    RefusalReason.MEMO_COUNT: (
+        f"Expected one Memo instruction that has `extra.memo` of the terms. {MEMOS}"
+    ),
+    RefusalReason.QUOTE_FORGED: (
+        "Expected `extra.memo` of the terms of this request: for its path, its query and the"
+        f" `amount` of `accepted`. A quote of another request is not accepted. {MEMOS}"
+    ),
+    RefusalReason.QUOTE_EXPIRED: (
+        "Expected a quote of the last 120 seconds: sign another payment for the new"
+        " PAYMENT-REQUIRED."
+    ),
+    RefusalReason.QUOTE_USED: (
+        "Expected a quote that no other payment has: sign another payment for the new"
+        " PAYMENT-REQUIRED."
+    ),
+    RefusalReason.SIGNATURE: "Expected the signature of the payer for exactly this transaction.",
+    RefusalReason.INSUFFICIENT_FUNDS: (
+        "The token account of the payer does not exist, or has fewer tokens than the amount."
+    ),
+    RefusalReason.SIMULATION: "The transaction would fail now, but not for lack of tokens.",
+    RefusalReason.BLOCKHASH: (
+        "Its blockhash has expired, or belongs to no block: sign another payment for the new"
+        " PAYMENT-REQUIRED."
+    ),
+    RefusalReason.NETWORK_FEE: (
+        "The network fee is too high for the price: lower the priority fee, or buy credits."
+    ),
+    RefusalReason.FUNDS: (
+        "The pending payments of the payer need the tokens of its account: pay again once they"
+        " have settled."
+    ),
+    RefusalReason.TOO_MANY_FAILURES: (
+        "Too many payments of the wallet or the client address have failed: pay again in an hour."
+    ),
+    RefusalReason.TOO_MANY_PENDING: (
+        "Too many payments of the wallet or the client address are pending: pay again once they"
+        " have settled."
+    ),
+    RefusalReason.REVERTED: "The transaction failed on chain.",
+    RefusalReason.EXPIRED: (
+        "The transaction did not land before its blockhash expired: sign another payment for the"
+        " new PAYMENT-REQUIRED."
+    ),
+    RefusalReason.VANISHED: "The transaction had landed, and is no longer on the chain.",
+    RefusalReason.UNDERPAID: "Fewer tokens arrived than the amount.",
+}
 SAME_KEY: Final = "with the same Idempotency-Key"
 NEW_KEY: Final = "with the Idempotency-Key of this answer, which is given only once"
 OBSTACLES: Final = {
@@ -327,33 +429,15 @@ def error_of(refused: CheckoutRefused, *, unpaid: str) -> errors.ServiceError:
 def _refusal_text(refused: Refused) -> str:
     """Return the message for a refused payment: the reason, and the remedy if there is one."""
     named = _named(refused.reason)
-    match refused:
-        case Refused(reason=RefusalReason.VERSION, version=version):
-            return (
-                f"The payment is refused: {named}. Expected a transaction of version 0, as"
-                f" extra.transactionVersions says; it was of version {version}. {NOTHING_SENT}"
-            )
-        case Refused(reason=RefusalReason.BLOCKHASH):
-            return (
-                f"The payment is refused: {named}. Its blockhash has expired, or belongs to no"
-                f" block: sign another payment for the new PAYMENT-REQUIRED. {NOTHING_SENT}"
-            )
-        case Refused(reason=RefusalReason.EXPIRED):
-            return (
-                f"The payment did not land before its blockhash expired: {named}. It can no longer"
-                " land, and nothing was charged: sign another payment for the new PAYMENT-REQUIRED."
-            )
-        case Refused(reason=RefusalReason.MEMO_COUNT | RefusalReason.QUOTE_FORGED):
-            return (
-                f"The payment is refused: {named}. Expected one Memo instruction that has"
-                " `extra.memo` of the terms. Your own memo (a text of 16 to 64 bytes that no other"
-                " payment has) or no memo is also accepted, if `accepted` has these terms"
-                f" unchanged. {NOTHING_SENT}"
-            )
-        case Refused(signature=""):
-            return f"The payment is refused: {named}. {NOTHING_SENT}"
-        case _:
-            return f"The payment failed on chain: {named}. Nothing was charged."
+    if refused.reason is RefusalReason.EXPIRED:
+        return (
+            f"The payment did not land before its blockhash expired: {named}. It can no longer"
+            " land, and nothing was charged: sign another payment for the new PAYMENT-REQUIRED."
+        )
+    if refused.signature:
+        return f"The payment failed on chain: {named}. Nothing was charged."
+    values = f" {refused.values}" if refused.values else ""
+    return f"The payment is refused: {named}. {REASONS[refused.reason]}{values} {NOTHING_SENT}"
 
 
 def _named(reason: RefusalReason) -> str:

@@ -286,7 +286,8 @@ async def test_an_invalid_payment_is_refused_with_the_reason(world: World) -> No
     too_little = world.pay(requirement, amount=AMOUNT - 1)
 
     assert await buy(facilitator, garbled) == Refused(RefusalReason.UNDECODABLE)
-    assert await buy(facilitator, too_little) == Refused(RefusalReason.AMOUNT)
+    values = f"Expected {AMOUNT} atoms; there were {AMOUNT - 1}."
+    assert await buy(facilitator, too_little) == Refused(RefusalReason.AMOUNT, values=values)
     assert world.calls == []
 
 

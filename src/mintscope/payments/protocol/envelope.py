@@ -117,12 +117,12 @@ class Refused(msgspec.Struct, frozen=True):
     """The payment is refused, and the payer was not charged.
 
     signature    the signature of the transaction; "": it was not broadcast
-    version      the version of the transaction, if that is the reason; None: another reason
+    values       the expected and the actual value, as sentences; "": the reason says all
     """
 
     reason: RefusalReason
     signature: str = ""
-    version: int | None = None
+    values: str = ""
 
 
 Resource = NewType("Resource", str)  # path and query, as in "/v1/credits/purchase?bundle=50"
@@ -332,7 +332,7 @@ def open_envelope(transaction: bytes) -> Envelope | Refused:
     # longer, and solders cannot parse it.
     version = find_version(transaction)
     if version is not None and version not in TRANSACTION_VERSIONS:
-        return Refused(RefusalReason.VERSION, version=version)
+        return Refused(RefusalReason.VERSION, values=f"It was of version {version}.")
     return _open(transaction)
 
 
@@ -349,8 +349,10 @@ def _open(transaction: bytes) -> Envelope | Refused:
     if written != transaction:
         return Refused(RefusalReason.NOT_CANONICAL)
     message = parsed.message
-    if not len(parsed.signatures) == message.header.num_required_signatures == SIGNER_COUNT:
-        return Refused(RefusalReason.SIGNERS)
+    signer_count = message.header.num_required_signatures
+    if not len(parsed.signatures) == signer_count == SIGNER_COUNT:
+        values = f"The number of signatures was {signer_count}."
+        return Refused(RefusalReason.SIGNERS, values=values)
     if getattr(message, "address_table_lookups", ()):
         return Refused(RefusalReason.LOOKUP_TABLES)  # the accounts of tables are not in the bytes
     envelope = Envelope(message, parsed.signatures[PAYER_AT])

@@ -102,8 +102,9 @@ class Asked:
 class _Wrong(Exception):
     """A rule refuses the payment; `verify` catches this and returns the reason."""
 
-    def __init__(self, reason: RefusalReason) -> None:
+    def __init__(self, reason: RefusalReason, values: str = "") -> None:
         self.reason = reason
+        self.values = values
 
 
 def verify(envelope: Envelope, asked: Asked) -> Verified | Refused:
@@ -114,7 +115,7 @@ def verify(envelope: Envelope, asked: Asked) -> Verified | Refused:
         memo = _check_rest(envelope)
         quote = _check_quote(memo, asked)
     except _Wrong as wrong:
-        return Refused(wrong.reason)
+        return Refused(wrong.reason, values=wrong.values)
     # Last, because this is the costliest check.
     if not envelope.is_signed_by_payer():
         return Refused(RefusalReason.SIGNATURE)
@@ -151,10 +152,12 @@ def transferred(envelope: Envelope) -> int | None:
 def _check_fee(envelope: Envelope, terms: Terms) -> int:
     """Refuse a transaction that could cost the fee payer more than a small fee; return the fee."""
     instructions = envelope.message.instructions
-    if str(envelope.accounts[FEE_PAYER_AT]) != terms.fee_payer:
-        raise _Wrong(RefusalReason.FEE_PAYER)
+    fee_payer = envelope.accounts[FEE_PAYER_AT]
+    if str(fee_payer) != terms.fee_payer:
+        raise _Wrong(RefusalReason.FEE_PAYER, _differing(terms.fee_payer, fee_payer))
     if not INSTRUCTION_COUNT_MIN <= len(instructions) <= INSTRUCTION_COUNT_MAX:
-        raise _Wrong(RefusalReason.INSTRUCTION_COUNT)
+        values = f"The number of instructions was {len(instructions)}."
+        raise _Wrong(RefusalReason.INSTRUCTION_COUNT, values)
     for instruction in instructions:
         if FEE_PAYER_AT in (instruction.program_id_index, *bytes(instruction.accounts)):
             raise _Wrong(RefusalReason.FEE_PAYER_NOT_ISOLATED)
@@ -165,11 +168,11 @@ def _check_fee(envelope: Envelope, terms: Terms) -> int:
     units = _budget(envelope, limit, kind=_LIMIT_KIND, length=_LIMIT_BYTES)
     micro_lamports = _budget(envelope, price, kind=_PRICE_KIND, length=_PRICE_BYTES)
     if units > COMPUTE_UNITS_MAX:
-        raise _Wrong(RefusalReason.COMPUTE_LIMIT_TOO_HIGH)
+        raise _Wrong(RefusalReason.COMPUTE_LIMIT_TOO_HIGH, f"The limit was {units}.")
     # Rounded up, as the chain rounds the fee.
     priority = -(-units * micro_lamports // MICRO)
     if priority > PRIORITY_LAMPORTS_MAX:
-        raise _Wrong(RefusalReason.PRIORITY_FEE_TOO_HIGH)
+        raise _Wrong(RefusalReason.PRIORITY_FEE_TOO_HIGH, f"The priority fee was {priority}.")
     return FEE_LAMPORTS_MIN + priority
 
 
@@ -191,27 +194,35 @@ def _check_transfer(envelope: Envelope, asked: Asked) -> Pubkey:
     terms = asked.terms
     data = bytes(instruction.data)
     accounts = bytes(instruction.accounts)
-    if str(_program(envelope, instruction)) != terms.token_program:
-        raise _Wrong(RefusalReason.TOKEN_PROGRAM)
+    program = _program(envelope, instruction)
+    if str(program) != terms.token_program:
+        raise _Wrong(RefusalReason.TOKEN_PROGRAM, _differing(terms.token_program, program))
     if (len(data), data[:1], len(accounts)) != (_TRANSFER_BYTES, b"\x0c", _TRANSFER_ACCOUNTS):
         raise _Wrong(RefusalReason.NO_TRANSFER)
     source, mint, destination, _ = (envelope.accounts[index] for index in accounts)
     if str(mint) != terms.asset:
-        raise _Wrong(RefusalReason.MINT)
+        raise _Wrong(RefusalReason.MINT, _differing(terms.asset, mint))
     if data[9] != terms.decimals:
-        raise _Wrong(RefusalReason.DECIMALS)
+        raise _Wrong(RefusalReason.DECIMALS, _differing(terms.decimals, data[9]))
     if destination != terms.treasury:
-        raise _Wrong(RefusalReason.RECIPIENT)
+        raise _Wrong(RefusalReason.RECIPIENT, _differing(terms.treasury, destination))
     if accounts[3] != PAYER_AT:
         raise _Wrong(RefusalReason.AUTHORITY)
     # Each payer has one token account, so that its balance covers all pending payments.
-    if source != terms.token_account(envelope.accounts[PAYER_AT]):
-        raise _Wrong(RefusalReason.SOURCE)
+    expected = terms.token_account(envelope.accounts[PAYER_AT])
+    if source != expected:
+        raise _Wrong(RefusalReason.SOURCE, _differing(expected, source))
     if source == destination:  # if the treasury paid itself, nothing would arrive
         raise _Wrong(RefusalReason.RECIPIENT)
-    if int.from_bytes(data[1:9], "little") != asked.amount:
-        raise _Wrong(RefusalReason.AMOUNT)
+    amount = int.from_bytes(data[1:9], "little")
+    if amount != asked.amount:
+        values = f"Expected {asked.amount} atoms; there were {amount}."
+        raise _Wrong(RefusalReason.AMOUNT, values)
     return source
+
+
+def _differing(expected: object, actual: object) -> str:
+    return f"Expected {expected}; was {actual}."
 
 
 def _check_rest(envelope: Envelope) -> bytes | None:
