@@ -20,7 +20,7 @@ from mintscope.accounts.sessions import NotPossible, remove_user
 from mintscope.accounts.wallets.credits import (
     AccountCredits,
     Deposited,
-    MoveDenied,
+    TooFew,
     Withdrawn,
     hand_over,
 )
@@ -134,7 +134,7 @@ async def test_the_books_agree_after_any_moves_of_credits(
                     held, on_token = held + count, on_token - count
             elif what == "withdraw":
                 out = await scene.credits.withdraw(user_id, count, key)
-                assert (out is MoveDenied.TOO_FEW) == (count > held)
+                assert (out == TooFew(held)) == (count > held)
                 if isinstance(out, Withdrawn):
                     held, drawn = held - count, drawn + count
             else:

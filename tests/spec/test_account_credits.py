@@ -202,8 +202,19 @@ async def test_a_deposit_of_more_credits_than_the_credit_token_has_is_refused(
 ) -> None:
     token = await service.issue(2)
     asked = {"creditToken": token, "credits": 3}
-    assert refusal(await post(service, key, DEPOSIT, asked)) == (402, "INSUFFICIENT_CREDITS")
+    refused = await post(service, key, DEPOSIT, asked)
+    assert refusal(refused) == (402, "INSUFFICIENT_CREDITS")
+    assert "the credit token has a balance of 2" in refused.json()["error"]["message"]
     assert await service.left(token) == 2
+
+
+async def test_a_withdrawal_of_more_credits_than_the_account_has_is_refused(
+    service: Service, key: str
+) -> None:
+    await post(service, key, DEPOSIT, {"creditToken": await service.issue(4)})
+    refused = await post(service, key, WITHDRAW, {"credits": 5})
+    assert refusal(refused) == (402, "INSUFFICIENT_CREDITS")
+    assert "the account has a balance of 4" in refused.json()["error"]["message"]
 
 
 async def test_moves_and_caps_need_the_scope_trade_write(service: Service) -> None:

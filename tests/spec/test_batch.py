@@ -84,6 +84,7 @@ async def test_a_batch_takes_no_credit_if_the_balance_is_too_low(
 
     assert response.status_code == 402
     assert response.json()["error"]["code"] == "INSUFFICIENT_CREDITS"
+    assert f"balance is {left}" in response.json()["error"]["message"]
     assert await service.left(token) == left
 
 

@@ -236,7 +236,7 @@ SIGN_IN_REFUSED: Final = (
 NO_CREDIT_LEFT: Final = (
     "The credential is valid, and its balance is 0 credits; nothing was charged."
 )
-TOO_FEW: Final = "This request costs {} credits, and {} are left; nothing was charged."
+TOO_FEW: Final = "This request costs {} credits, and the balance is {}; nothing was charged."
 CAPPED: Final = (
     "The monthly cap of this API key, which its owner set, does not allow this request; nothing was"
     " charged. The key can spend again from {} on, or once the cap is raised."

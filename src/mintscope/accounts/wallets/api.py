@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, NoReturn
+from typing import Final
 
 import msgspec
 from solders.pubkey import Pubkey
@@ -16,8 +16,11 @@ from mintscope.accounts.wallets.credits import (
     AccountCredits,
     CapDenied,
     CreditSummary,
+    Deposited,
     MoveDenied,
+    TooFew,
     Wallets,
+    Withdrawn,
 )
 from mintscope.accounts.wallets.wallets import (
     WALLETS_MAX,
@@ -232,8 +235,8 @@ LOOSER: Final = (
     " widen the networks, its owner signs in and changes them under Settings > API keys."
 )
 TOO_FEW: Final = (
-    "expected at least one credit to move, and at least as many credits as the request names; there"
-    " are fewer"
+    "expected at least one credit to move, and at least as many credits as the request names; the"
+    " {} has a balance of {}"
 )
 CAPPED: Final = (
     "A key that has a cap cannot move credits out of the account, because the cap would not apply"
@@ -322,8 +325,8 @@ class AccountCreditRoutes:
         if token is None:
             raise errors.InvalidToken(NOT_ISSUED)
         moved = await self.credits.deposit(holder.key.user_id, token, _count(asked.credits), key)
-        if isinstance(moved, MoveDenied):
-            _refuse(moved)
+        if not isinstance(moved, Deposited):
+            raise _refusal(moved, "credit token")
         receipt = wire.DepositReceipt(
             credits=moved.credit_count, balance=moved.balance, token_balance=moved.token_balance
         )
@@ -353,8 +356,8 @@ class AccountCreditRoutes:
         moved = await self.credits.withdraw(
             holder.key.user_id, _count(asked.credits), key, asked_by=holder.key.key_id
         )
-        if isinstance(moved, MoveDenied):
-            _refuse(moved)
+        if not isinstance(moved, Withdrawn):
+            raise _refusal(moved, "account")
         receipt = wire.WithdrawalReceipt(
             token=moved.token, credits=moved.credit_count, balance=moved.balance
         )
@@ -398,9 +401,9 @@ def _count(credit_count: int | msgspec.UnsetType) -> int | None:
     return None if isinstance(credit_count, msgspec.UnsetType) else credit_count
 
 
-def _refuse(denied: MoveDenied) -> NoReturn:
+def _refusal(denied: MoveDenied | TooFew, giver: str) -> errors.ServiceError:
+    if isinstance(denied, TooFew):
+        return errors.InsufficientCredits(TOO_FEW.format(giver, denied.balance))
     if denied is MoveDenied.KEY_USED:
-        raise errors.IdempotencyKeyUsed(KEY_USED)
-    if denied is MoveDenied.CAPPED:
-        raise errors.OwnerOnly(CAPPED)
-    raise errors.InsufficientCredits(TOO_FEW)
+        return errors.IdempotencyKeyUsed(KEY_USED)
+    return errors.OwnerOnly(CAPPED)

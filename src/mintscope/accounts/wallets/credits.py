@@ -42,9 +42,15 @@ COMPARED_AT_ONCE: Final = 100  # spend alerts compared in one transaction
 class MoveDenied(Enum):
     """A reason why no credits are moved."""
 
-    TOO_FEW = auto()  # the balance is 0, or lower than the requested number
     KEY_USED = auto()  # the Idempotency-Key was used by another request
     CAPPED = auto()  # the key has a cap, which withdrawn credits would evade
+
+
+@dataclass(frozen=True, slots=True)
+class TooFew:
+    """No credits are moved, because *balance* is 0, or lower than the requested number."""
+
+    balance: int
 
 
 class CapDenied(Enum):
@@ -195,10 +201,11 @@ class AccountCredits(AccountService):
 
     async def deposit(
         self, user_id: UserId, token: CreditAccount, credit_count: int | None, key: str | None
-    ) -> Deposited | MoveDenied:
+    ) -> Deposited | MoveDenied | TooFew:
         """Move *credit_count* credits of a credit token into the account of a user.
 
-        Return MoveDenied if the token has too few credits, or if another request used *key*.
+        Return TooFew if the token has too few credits, and MoveDenied if another request used
+        *key*.
 
         credit_count    None: all credits of the credit token
         key             the Idempotency-Key, or None; a repetition with the same key returns the
@@ -208,7 +215,7 @@ class AccountCredits(AccountService):
         key_hash = self.secrets.request_hash(key, user_id)
         now = self.clock.now()
 
-        def deposit(rows: AccountRows) -> Deposited | MoveDenied:
+        def deposit(rows: AccountRows) -> Deposited | MoveDenied | TooFew:
             expect_user(rows, user_id)
             account = rows.credits.open(user_id, now)
             move = None if key_hash is None else rows.moves.find(key_hash)
@@ -216,7 +223,7 @@ class AccountCredits(AccountService):
                 held = rows.moves.hold(token, account)
                 wanted = held if credit_count is None else credit_count
                 if not 1 <= wanted <= held:
-                    return MoveDenied.TOO_FEW
+                    return TooFew(held)
                 kind = MoveKind.DEPOSIT
                 move = CreditMove(user_id, kind, token, account, wanted, now, key_hash)
                 rows.moves.move(move)
@@ -234,12 +241,12 @@ class AccountCredits(AccountService):
         key: str | None,
         *,
         asked_by: KeyId | None = None,
-    ) -> Withdrawn | MoveDenied:
+    ) -> Withdrawn | MoveDenied | TooFew:
         """Move *credit_count* credits to a new credit token; None: all of them.
 
         A repetition with the same *key* returns the same credit token, and moves no further
-        credits.  Return MoveDenied if the account has too few credits, if another request used
-        *key*, or if *asked_by* has a cap.
+        credits.  Return TooFew if the account has too few credits, and MoveDenied if another
+        request used *key*, or if *asked_by* has a cap.
 
         key         the Idempotency-Key, or None
         asked_by    the API key of the request; None: the user, for whom no cap applies
@@ -247,7 +254,7 @@ class AccountCredits(AccountService):
         sent_key = self.entropy(GENERATED_KEY_BYTES).hex() if key is None else key
         now = self.clock.now()
 
-        def withdraw(rows: AccountRows) -> Withdrawn | MoveDenied:
+        def withdraw(rows: AccountRows) -> Withdrawn | MoveDenied | TooFew:
             asking = None if asked_by is None else rows.api_keys.get(asked_by)
             is_capped = asking is not None and asking.month_credits_max is not None
             return self._withdraw(rows, user_id, credit_count, sent_key, now, is_capped=is_capped)
@@ -263,7 +270,7 @@ class AccountCredits(AccountService):
         now: UnixMs,
         *,
         is_capped: bool = False,
-    ) -> Withdrawn | MoveDenied:
+    ) -> Withdrawn | MoveDenied | TooFew:
         token = self.secrets.withdrawn_token(user_id, key)
         key_hash = self.secrets.request_hash(key, user_id)
         assert key_hash is not None, "there is a key"
@@ -277,7 +284,7 @@ class AccountCredits(AccountService):
                 return MoveDenied.CAPPED
             wanted = held if credit_count is None else credit_count
             if not 1 <= wanted <= held:
-                return MoveDenied.TOO_FEW
+                return TooFew(held)
             onto = rows.credits.open_token(self.secrets.hash(token), hint(token), account, now)
             kind = MoveKind.WITHDRAWAL
             move = CreditMove(user_id, kind, account, onto, wanted, now, key_hash)

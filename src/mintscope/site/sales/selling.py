@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from solders.pubkey import Pubkey
 
-from mintscope.accounts.wallets.credits import AccountCredits, CreditSummary, MoveDenied
+from mintscope.accounts.wallets.credits import AccountCredits, CreditSummary, Deposited
 from mintscope.credits.ledger import STATEMENT_LINES, CreditLedger, Statement
 from mintscope.kit.audit import UserId
 from mintscope.kit.errors import PriceUnavailable
@@ -103,7 +103,7 @@ class StatementPages:
         if token is None:
             return self._of_token({"deposited": UNKNOWN})
         moved = await self._credits.deposit(request.user_id, token, None, None)
-        if isinstance(moved, MoveDenied):
+        if not isinstance(moved, Deposited):
             return self._of_token({"deposited": EMPTY})
         return Redirect(PAGE, notice="credits-deposited")
 
