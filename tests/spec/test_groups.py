@@ -84,6 +84,9 @@ async def test_an_invalid_name_is_refused(service: Service, key: str, name: Any)
     for method, where in (("POST", GROUPS), ("PATCH", path)):
         response = await call(service, key, method, where, name=name)
         assert refusal(response) == (400, "BAD_REQUEST")
+    blank = await call(service, key, "POST", GROUPS, name=" ")
+    expected = "expected name to be printable, and not only spaces"
+    assert blank.json()["error"]["message"] == expected
     assert refusal(await call(service, key, "POST", GROUPS)) == (400, "BAD_REQUEST")
     listed = (await call(service, key, "GET", GROUPS)).json()["data"]["groups"]
     assert [each["name"] for each in listed] == ["n" * 64]

@@ -200,7 +200,7 @@ async def test_an_alert_about_two_numbers_takes_no_level_percent_or_window(
 
     assert service.accounts.rows(kept) == before
     expected = "expected no level for crosses_field; it has comparedWith; was 5.0"
-    assert expected in refused.json()["error"]["message"]
+    assert refused.json()["error"]["message"] == expected
 
 
 async def test_an_unknown_or_anothers_alert_is_404(service: Service, key: str) -> None:

@@ -378,7 +378,7 @@ class AlertRoutes:
         if flaw is None:
             flaw = impossible(asked)
         if flaw is not None:
-            raise errors.BadRequest(f"body: {flaw}")
+            raise errors.BadRequest(flaw)
 
     def _refusal(self, denied: AlertDenied) -> errors.ServiceError:
         refusals: Mapping[AlertDenied, errors.ServiceError] = {

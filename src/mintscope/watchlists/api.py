@@ -79,7 +79,7 @@ NO_MINT: Final = (
     "This account has no watchlist with this number, or the watchlist does not have this mint."
 )
 DELETED: Final = "The watchlist that was made with this Idempotency-Key was deleted."
-NOT_PRINTABLE: Final = "body: expected name to be printable, and not only spaces"
+NOT_PRINTABLE: Final = "expected name to be printable, and not only spaces"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
