@@ -467,6 +467,15 @@ async def test_an_invalid_field_gets_422_and_the_reason(
     assert reported in words(answer)
 
 
+async def test_an_expiry_that_has_passed_is_marked_at_its_field(alice: Person) -> None:
+    path = await make(alice)
+    passed = ALERT | {"expires": "2001-01-02T03:04"}
+    for page in ("/alerts/new", f"{path}/edit"):
+        answer = await alice.send(page, passed)
+
+        assert re.findall(r'id="(\w+)-error"', answer.text) == ["expires"]
+
+
 async def test_alerts_of_other_accounts_are_404(site: Website, alice: Person) -> None:
     path = await make(alice)
     async with Person(site, address="198.51.100.9") as mallory:

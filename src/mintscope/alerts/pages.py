@@ -202,15 +202,17 @@ PLACES: Final[Mapping[str, str]] = {  # the form field of a flaw, by the beginni
     "expected message": "message",
     "expected name": "name",
 }
-REFUSALS: Final[Mapping[AlertDenied, str]] = {
-    AlertDenied.TOO_MANY: "You have the largest number of alerts. Delete one first.",
-    AlertDenied.TOO_MANY_OF_ALL: "This service watches the largest number of alerts it can.",
-    AlertDenied.TOO_MANY_MINTS: "This service watches the largest number of tokens it can.",
-    AlertDenied.KEY_USED: MADE_BEFORE,
-    AlertDenied.NOT_FOUND: MADE_BEFORE,
-    AlertDenied.EXPIRED: "The expiry of the alert has passed. Choose a later time, or none.",
-    AlertDenied.UNVERIFIED: "Verify your e-mail address first, under Settings > Account.",
-    AlertDenied.UNLINKED: "Link a Telegram chat first, under Settings > Telegram.",
+REFUSALS: Final[Mapping[AlertDenied, Mapping[str, str]]] = {  # by the form field
+    AlertDenied.TOO_MANY: {"": "You have the largest number of alerts. Delete one first."},
+    AlertDenied.TOO_MANY_OF_ALL: {"": "This service watches the largest number of alerts it can."},
+    AlertDenied.TOO_MANY_MINTS: {"": "This service watches the largest number of tokens it can."},
+    AlertDenied.KEY_USED: {"": MADE_BEFORE},
+    AlertDenied.NOT_FOUND: {"": MADE_BEFORE},
+    AlertDenied.EXPIRED: {
+        "expires": "The expiry of the alert has passed. Choose a later time, or none."
+    },
+    AlertDenied.UNVERIFIED: {"": "Verify your e-mail address first, under Settings > Account."},
+    AlertDenied.UNLINKED: {"": "Link a Telegram chat first, under Settings > Telegram."},
 }
 
 
@@ -307,7 +309,7 @@ class AlertPages:
         once = values["once"][:ONCE_LENGTH_MAX] or None
         made = await self.signals.make(request.user_id, asked, once)
         if isinstance(made, AlertDenied):
-            return await self._ask({**values, "once": _once()}, {"": REFUSALS[made]})
+            return await self._ask({**values, "once": _once()}, REFUSALS[made])
         if asked.webhook_url is not None:
             return self._secret(made)
         return Redirect(f"{PATH}/{made.signal_id}", notice="alert-made")
@@ -436,7 +438,7 @@ class AlertPages:
         if changed is AlertDenied.NOT_FOUND:
             raise NotFound
         if isinstance(changed, AlertDenied):
-            return await self._ask(values, {"": REFUSALS[changed]}, alert=alert)
+            return await self._ask(values, REFUSALS[changed], alert=alert)
         return Redirect(f"{PATH}/{alert.signal_id}", notice="alert-changed")
 
     async def _ask(
