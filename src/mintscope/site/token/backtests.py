@@ -53,6 +53,7 @@ from mintscope.site.routes import (
 )
 from mintscope.site.sol import MarketParts
 from mintscope.site.token.reading import point_of
+from mintscope.site.token.shown import NAMES
 
 BEGUN_S: Final = 30  # longer than a ledger may take to answer
 
@@ -315,6 +316,7 @@ def shown_test(asked: _Asked, past: TestedPast) -> Mapping[str, Any]:
     label = f"Prices of the tested span, with a mark below each of {len(marks)} firings"
     return {
         "found": found,
+        "names": NAMES,
         "firings": found.firings[: -FIRINGS - 1 : -1],
         "listed_max": FIRINGS,
         "chart": draw_marked(candles, marks, width_s, label),
