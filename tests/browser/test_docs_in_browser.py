@@ -93,6 +93,8 @@ async def test_a_page_is_found_by_a_field_that_is_on_it(reader: Visitor) -> None
     tops = await reader.page.evaluate(TOPS)
     await find.fill("swingHihg")
     near = await reader.page.locator(".docs-lists li:not([hidden]) a").all_inner_texts()
+    await find.fill("withdraw")
+    await reader.page.get_by_text("1 page has it.").wait_for(state="attached")
     await find.fill("nothing has this")
     await reader.reads("No page matches.")
     await find.fill("tokens batch")

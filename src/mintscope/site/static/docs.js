@@ -92,7 +92,8 @@ if (find) {
     }
     document.getElementById("find-none").hidden = shown > 0;
     const status = document.getElementById("find-status");
-    status.textContent = wanted.length ? `${shown} pages have it.` : "";
+    const have = shown === 1 ? "page has" : "pages have";
+    status.textContent = wanted.length ? `${shown} ${have} it.` : "";
   };
   find.addEventListener("focus", load);
   if (document.activeElement === find) load(); // it has the focus since before this script arrived
