@@ -42,6 +42,11 @@ if (saved) {
   const follow = () => { done.disabled = !saved.checked; };
   history.replaceState(null, "", saved.dataset.saved);
   saved.addEventListener("change", follow);
+  saved.form.addEventListener("submit", (event) => {
+    if (saved.name) return;
+    event.preventDefault(); // a form without fields would open PATH with a bare question mark
+    location.assign(saved.dataset.saved);
+  });
   follow();
   addEventListener("beforeunload", (event) => {
     if (!saved.checked) event.preventDefault();
