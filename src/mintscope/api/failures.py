@@ -365,8 +365,8 @@ REASONS: Final[Mapping[RefusalReason, str]] = {
     ),
     RefusalReason.REVERTED: "The transaction failed on chain.",
     RefusalReason.EXPIRED: (
-        "The transaction did not land before its blockhash expired: sign another payment for the"
-        " new PAYMENT-REQUIRED."
+        "The transaction did not land before its blockhash expired, and can no longer land: sign"
+        " another payment for the new PAYMENT-REQUIRED."
     ),
     RefusalReason.VANISHED: "The transaction had landed, and is no longer on the chain.",
     RefusalReason.UNDERPAID: "Fewer tokens arrived than the amount.",
@@ -429,13 +429,8 @@ def error_of(refused: CheckoutRefused, *, unpaid: str) -> errors.ServiceError:
 def _refusal_text(refused: Refused) -> str:
     """Return the message for a refused payment: the reason, and the remedy if there is one."""
     named = _named(refused.reason)
-    if refused.reason is RefusalReason.EXPIRED:
-        return (
-            f"The payment did not land before its blockhash expired: {named}. It can no longer"
-            " land, and nothing was charged: sign another payment for the new PAYMENT-REQUIRED."
-        )
     if refused.signature:
-        return f"The payment failed on chain: {named}. Nothing was charged."
+        return f"The payment failed: {named}. {REASONS[refused.reason]} Nothing was charged."
     values = f" {refused.values}" if refused.values else ""
     return f"The payment is refused: {named}. {REASONS[refused.reason]}{values} {NOTHING_SENT}"
 
