@@ -6,16 +6,18 @@ Its swaps from before the log are not in the log.
 from pathlib import Path
 
 import apsw
+import pytest
 
 from mintscope.app.stores.folder import MARKET_FILE
 from mintscope.dex.outcome import Swap
 from mintscope.history.backfill import FoldedBackfill, Kind
 from mintscope.kit.primitives import Mint, Slot, UnixS
+from mintscope.market.engine.fold import MintFold
 from mintscope.market.log import PricedSwap, SlotHeader
 from mintscope.market.ports import RECENT_S, FinalSlot, NewSlot
 from mintscope.market.pricing import Rate, price_slot
 from mintscope.market.quotes import BASIC
-from mintscope.market.series.past import Moment, OutOfReach, SlotTime
+from mintscope.market.series.past import Moment, OutOfReach, PastMint, SlotTime
 from mintscope.market.standings import Standings
 from mintscope.market.store.log_reader import swaps_of
 from mintscope.solana.blocks import USDC, WSOL
@@ -56,10 +58,13 @@ def logged(folder: Path, mint: Mint) -> list[tuple[int, int, list[PricedSwap]]]:
     return [(bought, sold, swaps_of(mint, blob)) for bought, sold, blob in rows]
 
 
-async def join(folder: Path, mint: Mint, late: list[PricedSwap], older: Standings) -> None:
+async def join(
+    folder: Path, mint: Mint, late: list[PricedSwap], older: Standings, fold: MintFold | None = None
+) -> None:
     """Log the swaps *late*, and join a backfill that ends before them.
 
     older   the standings of pools that the backfill has found
+    fold    the fold of the swaps that the backfill has found; None: it has found none
     """
     async with market_in(folder) as market:
         await market.store.start(mints=[mint], follows_files=False)
@@ -69,8 +74,8 @@ async def join(folder: Path, mint: Mint, late: list[PricedSwap], older: Standing
         past = FoldedBackfill(
             since_slot=Slot(0),
             time=UnixS(START + JOINED),
-            state=None,
-            in_sol=None,
+            state=None if fold is None else fold.state(),
+            in_sol=None if fold is None else fold.in_sol(),
             last_swap=None,
             standing=older.of(mint),
             recent=(),
@@ -121,11 +126,16 @@ async def test_a_sol_swap_that_sets_the_price_after_a_join_is_priced_at_the_rate
     assert bought == 15_050 * 10**6
 
 
-async def test_a_log_that_begins_after_a_backfill_does_not_have_all_swaps_of_the_mint(
-    tmp_path: Path,
+@pytest.mark.parametrize("has_traded", [False, True])
+async def test_a_log_that_begins_after_a_backfill_has_all_swaps_only_if_the_backfill_has_none(
+    tmp_path: Path, *, has_traded: bool
 ) -> None:
+    older = Standings()
+    fold = MintFold()
+    for one in priced(older, 0, trade(TOKEN, "honest", 2.0, "b")):
+        fold.apply(UnixS(START), one)
     late = priced(Standings(), JOINED + 1, trade(TOKEN, "honest", 2.0, "a"))
-    await join(tmp_path, TOKEN, late, Standings())
+    await join(tmp_path, TOKEN, late, older, fold if has_traded else None)
 
     async with market_in(tmp_path) as market:
         swaps = await market.series.swaps(TOKEN, None, 100)
@@ -134,6 +144,10 @@ async def test_a_log_that_begins_after_a_backfill_does_not_have_all_swaps_of_the
     assert swaps is not None
     assert kept_swaps is not None
     assert (swaps.has_older, kept_swaps.has_older) == (False, False)
-    assert (swaps.is_whole, kept_swaps.is_whole) == (False, False)
+    assert (swaps.is_whole, kept_swaps.is_whole) == (not has_traded, not has_traded)
     newest = SlotTime(Slot(JOINED + 1), UnixS(START + JOINED + 1))
-    assert past == OutOfReach(UnixS(START + 1 + RECENT_S), newest)
+    if has_traded:
+        assert past == OutOfReach(UnixS(START + 1 + RECENT_S), newest)
+    else:
+        assert isinstance(past, PastMint)
+        assert past.at == newest
