@@ -120,3 +120,18 @@ def test_an_old_store_is_upgraded_as_documented_without_data_loss(
     report = json.loads(verified.stdout)
     assert (report["isSound"], report["creditTokens"], report["migrationsRun"]) == (True, 1, 0)
     assert report["slot"] is not None
+
+
+def test_a_backup_of_a_store_that_cannot_record_backups_is_complete_without_a_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MINTSCOPE_DATA_DIR", str(sqlite_folder(kept()[0], tmp_path / "data")))
+    for words in (("--to", str(tmp_path / "kept")), (str(tmp_path / "mine"),)):
+        taken = run("backup", *words)
+        assert taken.exit_code == 0, taken.output
+    refused = run("upgrade")
+
+    assert run("backup", "verify", str(tmp_path / "mine")).exit_code == 0
+    assert refused.exit_code == 1
+    assert "the store is too old to record one" in " ".join(refused.output.split())
+    assert run("upgrade", "--without-backup").exit_code == 0

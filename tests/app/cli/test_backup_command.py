@@ -30,7 +30,6 @@ from mintscope.kit.errors import FolderInUse
 from mintscope.kit.metrics import BACKUP_AGE_S
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.time import HOUR_MS
-from stores.stores_of_main import kept, sqlite_folder
 from support.scenes.postgres import url_in
 
 NOW: Final = UnixMs(1_800_000_000_000)
@@ -82,21 +81,6 @@ def test_a_backup_goes_to_the_configured_or_to_a_named_folder_and_is_noted(
 
     assert len(list((tmp_path / "kept").glob("mintscope-*"))) == 1
     assert upgrade["backup"]["place"] == str(tmp_path / "mine")
-
-
-def test_a_backup_of_a_store_that_cannot_record_backups_is_complete_without_a_record(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MINTSCOPE_DATA_DIR", str(sqlite_folder(kept()[0], tmp_path / "data")))
-    for words in (("--to", str(tmp_path / "kept")), (str(tmp_path / "mine"),)):
-        taken = run("backup", *words)
-        assert taken.exit_code == 0, taken.output
-    refused = run("upgrade")
-
-    assert run("backup", "verify", str(tmp_path / "mine")).exit_code == 0
-    assert refused.exit_code == 1
-    assert "the store is too old to record one" in " ".join(refused.output.split())
-    assert run("upgrade", "--without-backup").exit_code == 0
 
 
 def test_a_partial_backup_is_removed_by_the_next_backup(data: Path, tmp_path: Path) -> None:
