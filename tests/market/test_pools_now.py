@@ -18,6 +18,7 @@ from mintscope.market.series.pools import (
     pools_of,
 )
 from mintscope.market.standing import Offer, Standing, stand
+from mintscope.solana.blocks import JITOSOL, USDC, WSOL
 
 NOW = UnixS(1_760_000_040)
 MINT = Mint("mint")
@@ -36,9 +37,9 @@ def offer(pool: str, at: int, usd: float, depth: int | None, signer: str) -> Off
 
 
 def logged(  # noqa: PLR0913 - what differs
-    pool: str, at: int, micro_usd: int, venue: str, signer: str, *, is_buy: bool
+    pool: str, at: int, micro_usd: int, venue: str, signer: str, *, is_buy: bool, quote: Mint = USDC
 ) -> LoggedSwap:
-    detail = SwapDetail(Signature("s"), venue, 1, 0, Mint("quote"), 1, 0)
+    detail = SwapDetail(Signature("s"), venue, 1, 0, quote, 1, 0)
     swap = PricedSwap(
         MINT, 0, 0, -1, 0, is_buy=is_buy, volume=micro_usd, price_usd=1.0, price_sol=0.01,
         pool=pool, detail=detail, evidence=Evidence(None, micro_usd, signer),
@@ -61,7 +62,7 @@ def test_each_pool_has_its_liquidity_and_its_traded_volume() -> None:
 
     first, *others = pools_of(standing, swaps, NOW)
 
-    assert (first.pool, first.venue, first.quote) == ("deep", "pumpswap", "quote")
+    assert (first.pool, first.venue, first.quote) == ("deep", "pumpswap", USDC)
     assert (first.weight, first.agrees, first.quote_usd, first.token_usd) == (1.0, True, 9e5, 9e5)
     assert first.newest == PoolFlow(8_000_000, 5_000_000, 2, 1)
     assert first.kept == PoolFlow(9_000_000, 5_000_000, 3, 2)
@@ -71,6 +72,24 @@ def test_each_pool_has_its_liquidity_and_its_traded_volume() -> None:
     assert (thin_now.quote_usd, thin_now.token_usd, thin_now.is_estimate) == (1e3, None, True)
     assert thin_now.newest == PoolFlow()
     assert (blind_now.venue, blind_now.quote_usd, blind_now.moves) == (None, None, [])
+
+
+@pytest.mark.parametrize(
+    ("quote", "is_exact"), [(WSOL, True), (USDC, True), (JITOSOL, True), (Mint("other"), False)]
+)
+def test_a_pool_that_is_quoted_in_another_token_has_no_exact_moves(
+    quote: Mint, *, is_exact: bool
+) -> None:
+    """The log limits its reserve by the liquidity of that token, so the moves can be smaller."""
+    standing = offered(offer("deep", NOW - 10, 1.0, 10**9, "p"))
+    swaps = [logged("deep", NOW - 1, 5_000_000, "pumpswap", "one", is_buy=True, quote=quote)]
+
+    (pool,) = pools_of(standing, swaps, NOW)
+
+    assert pool.quote_usd == 1e3
+    assert pool.token_usd == (1e3 if is_exact else None)
+    assert pool.moves[0] == move_of(1e3, 100)
+    assert pool.is_estimate is not is_exact
 
 
 def test_swaps_without_a_logged_signer_count_as_no_trader() -> None:

@@ -149,12 +149,18 @@ class PoolLine(Wire):
         float | None,
         about(
             "US dollars of the quote that its newest swap left in it; of a curve the virtual"
-            " reserve.",
+            " reserve. If the quote is neither SOL, a dollar nor a staking token: at most a tenth"
+            " of the liquidity of the quote.",
             1843210.5,
         ),
     ]
     token_usd: Annotated[
-        float | None, about("The tokens in it, US dollars; only of a constant product.", 1843210.5)
+        float | None,
+        about(
+            "The tokens in it, US dollars; only of a constant product for SOL, dollars or staking"
+            " tokens.",
+            1843210.5,
+        ),
     ]
     m5: Annotated[FlowOfPool, Meta(description="Volume of the last 5 minutes.")]
     h1: Annotated[
@@ -191,8 +197,8 @@ class PoolLine(Wire):
     is_estimate: Annotated[
         bool,
         Meta(
-            description="Whether the moves are an estimate, by what moved the price before; false:"
-            " those of a constant product."
+            description="Whether the moves are an estimate, by what moved the price before, or an"
+            " upper limit, because quoteUsd is limited; false: those of a constant product."
         ),
     ]
 

@@ -32,6 +32,7 @@ from mintscope.market.series.past import Moment, OutOfReach, PastMint
 from mintscope.market.standing import AGREEMENT, Standing, StandingPool, counts_at, weights
 from mintscope.market.standings import depth_of
 from mintscope.market.timeframe import WIDTH_S, Timeframe, bucket
+from mintscope.solana.blocks import DOLLARS, STAKING_TOKENS, WSOL
 
 
 class SeriesCandle(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -268,7 +269,8 @@ DAY_SPANS_S: Final = DAY_S
 TRADES_USD: Final = (100, 1_000, 10_000)
 # Constant products whose quote is in one vault.  For a curve, its virtual reserve counts.
 CONSTANT_PRODUCTS: Final = frozenset({"pumpfun", "pumpswap", "raydium_v4", "raydium_cpmm"})
-
+# In other quotes, the logged reserve is limited: see `Quotes.behind`.
+EXACT_QUOTES: Final = frozenset({WSOL}) | DOLLARS | STAKING_TOKENS
 
 MILLIONTHS: Final = 1_000_000  # the progress of a bonding curve that is complete
 BASIS_POINTS: Final = 10_000
@@ -319,9 +321,9 @@ class PoolNow(NamedTuple):
     weight         its part of the weight of all pools that count for the price, 0 to 1
     agrees         whether its price is within AGREEMENT of the price of the mint
     quote_usd      the USD of the quote token in the pool after its newest swap
-    token_usd      the USD of the tokens in the pool, at its price; known only of a constant product
+    token_usd      the USD of the tokens in the pool, at its price; None if *is_estimate*
     newest, kept   the trades of the last NEWEST_S seconds, and those of all stored swaps
-    is_estimate    whether *moves* are estimated
+    is_estimate    whether *moves* are estimated, or upper limits because *quote_usd* is limited
     hour, day      the trades of the newest 12 and 288 spans of five minutes, including the open
                    one; None if the pool is not in the pool book
     since          the time of its first swap in the pool book; None if it is not in the pool book
@@ -403,6 +405,7 @@ def _pool_now(  # noqa: PLR0913, PLR0917 - one for each part
         venue = detail.program
         quote = detail.quote
     is_product = venue in CONSTANT_PRODUCTS
+    is_exact = is_product and quote in EXACT_QUOTES
     quote_usd = pool.left / MICRO_USD if pool.left else None
     depth = quote_usd if is_product else _shown_depth(pool)
     ratio = max(pool.usd, standing.usd) / min(pool.usd, standing.usd)
@@ -416,11 +419,11 @@ def _pool_now(  # noqa: PLR0913, PLR0917 - one for each part
         weight=weight,
         agrees=ratio <= 1 + AGREEMENT,
         quote_usd=quote_usd,
-        token_usd=quote_usd if is_product else None,
+        token_usd=quote_usd if is_exact else None,
         newest=_flow(newest(swaps, now)),
         kept=_flow(swaps),
         moves=[] if depth is None else [move_of(depth, usd) for usd in TRADES_USD],
-        is_estimate=not is_product,
+        is_estimate=not is_exact,
         fee=FEES.get(venue or ""),
     )
 
