@@ -137,6 +137,28 @@ def test_extensions_are_read_and_the_name_in_the_mint_precedes_metaplex() -> Non
     assert (facts.name, facts.symbol) == ("Own name", "OWN")
 
 
+@pytest.mark.parametrize(
+    ("older_bps", "newer_bps", "newer_epoch", "shown_bps"),
+    [(9_900, 0, 902, 9_900), (0, 9_900, 902, 9_900), (9_900, 0, 900, 0), (0, 125, 899, 125)],
+    ids=["announced to fall", "announced to rise", "fallen", "risen"],
+)
+def test_the_transfer_fee_is_not_below_the_one_that_applies(
+    older_bps: int, newer_bps: int, newer_epoch: int, shown_bps: int
+) -> None:
+    """An issuer can announce a fee of 0 again in each epoch, and still take the older fee."""
+    older = u(898, 8) + u(9, 8) + u(older_bps, 2)
+    newer = u(newer_epoch, 8) + u(9, 8) + u(newer_bps, 2)
+    account = ChainAccount(
+        owner=TokenProgram.SPL_2022,
+        data=extended((1, key(MAKER) + key(MAKER) + u(0, 8) + older + newer)),
+    )
+    in_epoch_900 = Slot(900 * 432_000)
+
+    facts = facts_of(USDC, account, None, slot=in_epoch_900, read_at_ms=UnixMs(5))
+
+    assert facts.transfer_fee_bps == shown_bps
+
+
 def scaled(multiplier: float, effective_at: int, newer: float) -> bytes:
     """Return the bytes of a ScaledUiAmountConfig: authority, f64, i64, f64."""
     return key(MAKER) + struct.pack("<d", multiplier) + struct.pack("<qd", effective_at, newer)

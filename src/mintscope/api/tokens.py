@@ -225,7 +225,12 @@ class Metadata(Wire):
         about("The address that can freeze accounts; null: they cannot be frozen.", None),
     ]
     transfer_fee_bps: Annotated[
-        int | None, about("Fee of a transfer, in 1/100 percent; null: none.", None)
+        int | None,
+        about(
+            "Fee of a transfer, in 1/100 percent, or the announced one if that is higher; null:"
+            " none.",
+            None,
+        ),
     ]
     transfer_hook: Annotated[
         str | None, about("The program that runs at every transfer; null: none.", None)

@@ -28,9 +28,12 @@ PERMANENT_DELEGATE = 12
 TRANSFER_HOOK = 14
 TOKEN_METADATA = 19
 SCALED_UI_AMOUNT: Final = 25
-# The newer fee of TransferFeeConfig comes after two authorities, the withheld amount and the older
-# fee; it begins with 16 bytes of its epoch and its maximum.
-NEWER_FEE_BPS_AT: Final = 32 + 32 + 8 + 18 + 16
+# TransferFeeConfig has two authorities and the withheld amount, then the older and the newer fee:
+# each has the epoch from which it applies (u64), its maximum (u64) and its basis points (u16).
+TRANSFER_FEE_FORM: Final = struct.Struct("<QQH")
+OLDER_FEE_AT: Final = 32 + 32 + 8
+NEWER_FEE_AT: Final = OLDER_FEE_AT + TRANSFER_FEE_FORM.size
+EPOCH_SLOTS: Final = 432_000  # on mainnet
 HOOK_PROGRAM_AT: Final = 32  # after the authority of the hook
 # ScaledUiAmountConfig has an authority, then the multiplier (f64), the time from which the newer
 # multiplier applies (i64), and the newer multiplier (f64).
@@ -99,7 +102,8 @@ class MintFacts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     mint_authority      the account that can mint more; None: the supply cannot grow
     freeze_authority    the account that can freeze accounts; None: they cannot be frozen
     name, symbol        as the issuer wrote them, at most 64 characters; None if missing
-    transfer_fee_bps    newest fee of a transfer, in basis points; None without the extension
+    transfer_fee_bps    fee of a transfer, in basis points, or the announced fee if that is higher;
+                        None without the extension
     transfer_hook       program that runs at every transfer; None if no program does
     permanent_delegate  account that can move or burn anyone's tokens; None if no account can
     scaled_ui_amount    how wallets scale amounts; None without valid multipliers, or in older facts
@@ -154,7 +158,7 @@ def facts_of(
         freeze_authority=_optional(data, 46),
         name=name,
         symbol=symbol,
-        transfer_fee_bps=_number(found.get(TRANSFER_FEE), NEWER_FEE_BPS_AT, 2),
+        transfer_fee_bps=_transfer_fee_bps(found.get(TRANSFER_FEE), slot),
         transfer_hook=_address(found.get(TRANSFER_HOOK), HOOK_PROGRAM_AT),
         permanent_delegate=_address(found.get(PERMANENT_DELEGATE), 0),
         scaled_ui_amount=_scaled(found.get(SCALED_UI_AMOUNT)),
@@ -264,7 +268,15 @@ def _scaled(value: bytes | None) -> ScaledUiAmount | None:
     return ScaledUiAmount(multiplier=multiplier, new_multiplier=newer, effective_at=effective_at)
 
 
-def _number(value: bytes | None, at: int, size: int) -> int | None:
-    if value is None or len(value) < at + size:
+def _transfer_fee_bps(value: bytes | None, slot: Slot) -> int | None:
+    """Return the fee in the Token-2022 extension *value* in basis points; None if it is missing.
+
+    It is the fee that applies at *slot*, or the announced one if it is higher.
+    """
+    if value is None or len(value) < NEWER_FEE_AT + TRANSFER_FEE_FORM.size:
         return None
-    return int.from_bytes(value[at : at + size], "little")
+    _, _, older_bps = TRANSFER_FEE_FORM.unpack_from(value, OLDER_FEE_AT)
+    newer_epoch, _, newer_bps = TRANSFER_FEE_FORM.unpack_from(value, NEWER_FEE_AT)
+    is_announced = slot // EPOCH_SLOTS < newer_epoch
+    # An issuer may announce a lower fee again and again, before it ever applies.
+    return int(max(older_bps, newer_bps) if is_announced else newer_bps)
