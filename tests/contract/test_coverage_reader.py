@@ -108,12 +108,24 @@ async def test_slots_of_open_gaps_within_the_requested_hours_count_as_missing(
     await market.store.write([*block(20, 2 * HOUR_S), Gap(Slot(21), Slot(24), "lost")])
     await market.store.write(block(25, 2 * HOUR_S + 9))
 
-    missing = [await market.reader.coverage(hours) for hours in (3, 2)]
-    assert [each and each.missing_slots for each in missing] == [9 + 4, 4]
+    missing = [await market.reader.coverage(hours) for hours in (3, 2, 1)]
+    assert [each and each.missing_slots for each in missing] == [9 + 4, 3 + 4, 4]
     execute_in(engine, tmp_path, "UPDATE gap SET filled_at = 1 WHERE first = 21")
-    found = await market.reader.coverage(2)
+    found = await market.reader.coverage(1)
     assert found is not None
     assert found.missing_slots == 0
+
+
+async def test_a_gap_that_is_open_when_the_requested_hours_begin_counts_from_then_on(
+    market: Market,
+) -> None:
+    """No block shows the slot in which the hours began, so it is estimated by the pace."""
+    await market.store.write([*block(10, 0), Gap(Slot(11), Slot(29), "lost")])
+    await market.store.write(block(30, 2 * HOUR_S))
+
+    found = await market.reader.coverage(2)
+    assert found is not None
+    assert (found.since, found.missing_slots) == (START + HOUR_S, 10)
 
 
 async def test_a_mint_is_counted_by_its_candles_and_its_missed_calls(market: Market) -> None:

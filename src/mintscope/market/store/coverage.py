@@ -88,6 +88,13 @@ READ_SLOTS: Final = """
 SELECT coalesce(sum(blocks), 0), coalesce(sum(skipped), 0), min(first_slot)
   FROM coverage_slots WHERE hour >= ?
 """
+# The oldest and the newest block that the log has.
+ENDS: Final = """
+SELECT slot, time FROM header
+ WHERE seq IN ((SELECT min(seq) FROM header WHERE is_dead = 0),
+               (SELECT max(seq) FROM header WHERE is_dead = 0))
+ ORDER BY slot
+"""
 MISSING: Final = """
 SELECT coalesce(sum(last - CASE WHEN first < :since THEN :since ELSE first END + 1), 0)
   FROM gap WHERE filled_at IS NULL AND last >= :since
@@ -246,12 +253,29 @@ def coverage_of(db: Database, hours: int) -> Coverage | None:
         return None
     since = first_hour(UnixS(time), hours)
     blocks, skipped, first_slot = db.execute(READ_SLOTS, (since // HOUR_S,)).get
-    missing = 0 if first_slot is None else db.execute(MISSING, {"since": first_slot}).get
+    missing = 0
+    if first_slot is not None:
+        first_slot = min(first_slot, _slot_at(db, since))
+        missing = db.execute(MISSING, {"since": first_slot}).get
     rows = [
         ProgramHour(hour, program, outcome, Tally(calls, valued, volume))
         for hour, program, outcome, calls, valued, volume in db.execute(ROWS, (since // HOUR_S,))
     ]
     return Coverage(since, UnixS(time), rows, int(blocks), int(skipped), int(missing))
+
+
+def _slot_at(db: Database, time: UnixS) -> Slot:
+    """Return the slot at *time*, estimated by the pace of the logged blocks.
+
+    If *time* is in a gap, no block shows the slot.  The log must have a block.
+    """
+    ends = list(db.execute(ENDS))
+    oldest, oldest_at = ends[0]
+    newest, newest_at = ends[-1]
+    if newest_at <= oldest_at:
+        return Slot(newest)
+    slots_a_second = (newest - oldest) / (newest_at - oldest_at)
+    return Slot(newest - round((newest_at - time) * slots_a_second))
 
 
 def missed_mints(db: Database) -> MissedMints:
