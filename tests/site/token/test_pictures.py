@@ -80,7 +80,7 @@ async def test_the_numbers_of_a_picture_equal_those_of_page_and_api_at_one_slot(
     assert reported["usd"] == f"${short_price(price)}"
     assert f'title="${price!r}"' in page or short_price(price) in page
     shown = percent(change).striptags().replace("\xa0", " ")
-    assert reported["change"] == f"{shown} in 24h"
+    assert reported["change"] == f"{shown} since its first price"  # which is six hours old
     slot = int(answer.headers["x-data-slot"])
     assert f">{slot:,}<" in page
     assert reported["as-of"].endswith(f", slot {slot:,}")
@@ -144,6 +144,11 @@ def test_a_token_that_has_not_traded_for_a_day_has_no_change() -> None:
     old = ChartPoint(1_795_000_200 - 3 * 86_400, 1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0)
     assert texts(draw_picture(FACTS, [old], 300))["change"] == "Last trade 15 Nov 2026"
     assert texts(draw_picture(FACTS, [QUIET], 300))["change"] == "\u22123.12 % in 24h"
+
+
+def test_the_change_of_a_token_younger_than_a_day_is_since_its_first_price() -> None:
+    svg = draw_picture(FACTS._replace(is_young=True), [QUIET], 300)
+    assert texts(svg)["change"] == "\u22123.12 % since its first price"
 
 
 @pytest.mark.parametrize("usd", [1e-15, 3.2e-13, 1.0, 1e9])

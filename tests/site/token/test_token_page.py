@@ -33,12 +33,16 @@ async def test_the_page_shows_the_name_the_price_and_the_slot_of_a_token(strange
 
 
 async def test_the_preview_of_a_link_has_price_change_and_mint(stranger: Person) -> None:
-    """Its title begins the page's title; its text has the mint, because names are not unique."""
+    """Its title begins the page's title; its text has the mint, because names are not unique.
+
+    The token is younger than a day, so its change is since its first price.
+    """
     page = (await stranger.open(f"/token/{BONE}")).text
     reported = dict(re.findall('<meta property="og:([a-z_]+)" content="([^"]*)">', page))
 
     assert f"{reported['title']} · mintscope" == title_of(page)
-    assert re.match(rf"[+\u2212][\d.]+\W%? in 24h\. Mint {BONE}\.", reported["description"])
+    change = r"[+\u2212][\d.]+\W%? since its first price"
+    assert re.match(rf"{change}\. Mint {BONE}\.", reported["description"])
 
 
 async def test_the_page_has_no_inline_script_or_style(stranger: Person) -> None:
@@ -134,7 +138,8 @@ async def test_an_old_price_is_shown_with_its_date_and_without_a_change(
     assert shown_site.token_market is not None
     before = words(await stranger.open(f"/token/{SOL}"))
     await shown_site.token_market.trade(swap_of(BONE, 0.00003), after_s=3 * 86_400)
-    reported = words(await stranger.open(f"/token/{SOL}"))
+    page = await stranger.open(f"/token/{SOL}")
+    reported = words(page)
 
     assert re.search(
         r"Last trade \d+ \w{3} \d{4} , 3 days ago\. The price is from then\.", reported
@@ -143,6 +148,7 @@ async def test_an_old_price_is_shown_with_its_date_and_without_a_change(
     assert "newest block" not in before
     assert "+13.83 %" in before.partition("slot")[0]
     assert "%" not in reported.partition("slot")[0]
+    assert f'property="og:description" content="Mint {SOL}.' in page.text
     assert "Last trade" not in before + words(await stranger.open(f"/token/{BONE}"))
 
 

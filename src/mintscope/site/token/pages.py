@@ -459,6 +459,7 @@ class TokenPages:
                 as_of=now,
                 timeframe=NAMES[width.name],
                 host=self.origin.partition("://")[2],
+                is_young=line is not None and line.change_since is not None,
             ),
             on_one_axis(drawn.points, width.seconds),
             width.seconds,

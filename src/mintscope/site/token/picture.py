@@ -51,6 +51,7 @@ class PictureFacts(NamedTuple):
     as_of          block time of *slot*
     timeframe      name of the timeframe on pages, such as 5m
     host           host of the site
+    is_young       whether *change* is since the first price, which is younger than a day
     """
 
     mint: Mint
@@ -62,6 +63,7 @@ class PictureFacts(NamedTuple):
     as_of: UnixS
     timeframe: str
     host: str
+    is_young: bool = False
 
 
 def draw_picture(facts: PictureFacts, points: Sequence[ChartPoint], width_s: int) -> str:
@@ -115,7 +117,8 @@ def _head(facts: PictureFacts, points: Sequence[ChartPoint]) -> Iterator[Markup]
         quiet = f"Last trade {moment.day} {moment:%b %Y}"
         yield _text("change", (right, 122), 28, quiet, QUIET, "end")
     elif facts.change is not None:
-        shown = f"{percent_text(facts.change)} in 24h"
+        span = "since its first price" if facts.is_young else "in 24h"
+        shown = f"{percent_text(facts.change)} {span}"
         colour = RISE if facts.change > 0 else FALL if facts.change < 0 else QUIET
         yield _text("change", (right, 122), 28, shown, colour, "end")
 
