@@ -173,6 +173,18 @@ async def test_the_axis_shows_very_small_and_very_large_prices(watcher: Visitor)
 
 
 @pytest.mark.asyncio(loop_scope="session")
+async def test_an_amount_just_below_a_unit_is_rounded_to_the_unit(watcher: Visitor) -> None:
+    page = watcher.page
+    points = [[60 * n, *4 * [1.0], 999.7, 999_800, 0] for n in range(1, 60)]
+    await page.route(f"**/token/{BONE}", _drawing(points))
+    await page.route("**/live?*", lambda route: route.fulfill(status=204))  # ends the stream
+    await watcher.open(f"/token/{BONE}")
+    await page.locator(".chart .moving canvas").first.wait_for()
+
+    assert "bought $1.00k  sold $1.00M" in await said_at(page, 0.5)
+
+
+@pytest.mark.asyncio(loop_scope="session")
 async def test_series_that_are_turned_off_stay_off_after_a_reload(watcher: Visitor) -> None:
     page = watcher.page
     await watcher.open(f"/token/{SOL}")

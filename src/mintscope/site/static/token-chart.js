@@ -21,7 +21,6 @@ const UNDER_LABEL = 16; // px
 const STRIP = 4; // rem, the width of the names of levels
 const SPANS_MAX = 100_000; // the most spans on the axis, with or without trades
 // Numbers in the format of figures.py.
-
 const cents = new Intl.NumberFormat("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
 
 export function shortPrice(value, most = 5) {
@@ -594,7 +593,7 @@ class LevelNames {
 
 function shortAmount(value) {
   for (const [factor, unit] of [[1e12, "T"], [1e9, "B"], [1e6, "M"], [1e3, "k"]]) {
-    if (value >= factor) return `${(value / factor).toPrecision(3)}${unit}`;
+    if (value >= factor * 0.9995) return `${(value / factor).toPrecision(3)}${unit}`; // as in figures.py
   }
   return value.toPrecision(3);
 }
