@@ -52,6 +52,12 @@ WATCH = """
     window.seen.violations.push(event.violatedDirective);
   });
 """
+# The closes of the candles in the chart.
+CLOSES = """async () => {
+  const names = performance.getEntriesByType("resource").map((each) => each.name);
+  const { points } = await import(names.find((each) => each.includes("/token-chart")));
+  return points.map((each) => each.close);
+}"""
 # Bytes over the wire: bodies as they were sent, and their headers.
 WEIGHT = """() => [...performance.getEntriesByType("navigation"),
   ...performance.getEntriesByType("resource")].map((each) => each.transferSize)
@@ -124,6 +130,25 @@ async def test_a_new_swap_is_shown_on_the_open_page(token_site: Website, watcher
     assert report is not None
     assert f'"rsi":{await rsi.get_attribute("title")}' in report.body.decode()
     assert await page.evaluate("window.moved") == []
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_a_candle_whose_swaps_a_fork_removes_leaves_the_open_page(
+    token_site: Website, watcher: Visitor
+) -> None:
+    market, page = _market(token_site), watcher.page
+    await watcher.open(f"/token/{BONE}?tf=m1")
+    await moving(page)
+    before = await page.evaluate(CLOSES)
+    await market.trade(swap_of(BONE, 0.00123, number=78), after_s=61)
+    await expect(page.locator("[data-field=usd] .unseen")).to_have_text("$0.00123")
+    assert (await page.evaluate(CLOSES))[-1] == 0.00123
+    await market.retract()
+    await market.trade()  # the slot that replaces it
+
+    await expect(page.locator("[data-field=usd] .unseen")).not_to_have_text("$0.00123")
+    await expect(page.locator("#swap-lines tr").first).not_to_contain_text("0.00123")
+    assert await page.evaluate(CLOSES) == before
 
 
 @pytest.mark.asyncio(loop_scope="session")

@@ -27,7 +27,7 @@ from mintscope.market.follow.list_cache import ListCache
 from mintscope.market.follow.tailer import LogTailer, look_again_soon
 from mintscope.market.log import PricedSwap, SwapDetail
 from mintscope.market.mint_facts import MintFacts, ScaledUiAmount, TokenProgram
-from mintscope.market.ports import FinalSlot
+from mintscope.market.ports import FinalSlot, OrphanedSlot
 from mintscope.market.series.pools import SeriesReader
 from mintscope.site.sol import MarketParts
 from mintscope.solana.blocks import USDC, WSOL
@@ -71,6 +71,12 @@ class TokenMarket:
         await self.market.store.write([new_slot(self.slot, self.clock.now() // 1000, swaps)])
         if is_seen:
             await self.follower.catch_up()
+
+    async def retract(self) -> None:
+        """Abandon the newest slot, as a fork does."""
+        await self.market.store.write([OrphanedSlot(Slot(self.slot))])
+        self.slot -= 1
+        await self.follower.catch_up()
 
     async def fold(self) -> None:
         """Make all slots final, add them up in the candles, and update the list."""

@@ -493,6 +493,7 @@ export class MovingChart {
       this.isDue = false;
       if (!this.isSeen) return;
       const since = this.newest ?? 0;
+      if (points.at(-1)?.t < since) this.#fill(); // a fork has removed the newest candle
       for (const point of points.filter((each) => each.t >= since)) this.setNewest(point);
     });
   }

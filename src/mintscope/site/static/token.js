@@ -123,6 +123,8 @@ function showReport(told) {
 }
 
 function hearCandles(rows) {
+  const newest = rows.at(-1)?.[0];
+  while (points.at(-1)?.t > newest) points.pop(); // a fork has removed its swaps
   for (const row of rows) {
     const told = pointOf(row.slice(0, OF_CANDLE));
     const known = points.findLast((point) => point.t === told.t);
