@@ -7,6 +7,7 @@ from typing import Any
 
 import apsw
 import pytest
+from msgspec import structs
 
 from mintscope.accounts.signups.reviews import DECLINED, MINT, REQUESTS_READ_MAX
 from mintscope.app.config.config import WebConfig
@@ -28,6 +29,7 @@ from support.scenes.website import ADMINISTRATOR, HERE, Website, website
 
 OTHER = Mint("9n4nbM75f5Ui33ZbPYXn59EwSgE8CGsHtAeTH5YFeJ9E")
 WALLET = Mint("7fUAJdStEuGbc3sM84cKRL6yYaaSstyLSU4ve5oovLS7")
+IMITATION = Mint("HZ1JovNiVvGrGNiiYvEozEVgZ58xaU3RKwX8eACQBCt3")
 SILENT_NODE = Mint("2b1kV6DkPAnxd5ixfnxCpjxmKwqjjaYmCZfHsFu24GXo")
 
 
@@ -35,6 +37,8 @@ async def facts_of(mint: Mint) -> MintFacts | None:
     """Return the facts of *mint*; None for WALLET. Raises ServiceUnavailable for SILENT_NODE."""
     if mint == SILENT_NODE:
         raise ServiceUnavailable("down")
+    if mint == IMITATION:
+        return structs.replace(FACTS, name="Some token", symbol="B\u043eNE")  # a Cyrillic o
     return None if mint == WALLET else FACTS
 
 
@@ -67,6 +71,18 @@ async def test_the_page_of_an_untracked_mint_shows_the_facts_of_the_chain(site: 
     assert "track it" not in wallet
     assert "The chain is not available right now." in unread
     assert "Sign in to track it" in unread
+
+
+async def test_the_page_of_an_untracked_mint_warns_of_a_tracked_token_that_looks_the_same(
+    site: Website,
+) -> None:
+    async with Person(site) as person:
+        imitation = await person.open(f"/token/{IMITATION}")
+        other = words(await person.open(f"/token/{UNTRACKED}"))
+
+    assert "A tracked token looks the same" in words(imitation)
+    assert BONE in imitation.text
+    assert "looks the same" not in other
 
 
 class UntrackingSeries:

@@ -389,6 +389,19 @@ class ListedTokens:
             return None
         return self._mint_at(int(self._larger[self._by_key[at]]))
 
+    def traded_like(self, name: str | None, symbol: str | None) -> Mint | None:
+        """Return the most traded mint whose symbol looks like *symbol*, or else name like *name*.
+
+        None if no such token was traded within a day.
+        """
+        for text, ids in ((symbol, self._folds[:, 1]), (name, self._folds[:, 0])):
+            key = fold_key(cleaned(text))
+            rows = self._by_key[(ids[self._by_key] == key) & (key != 0)]
+            volumes = self._volume[rows]
+            if volumes.max(initial=0) > 0:
+                return self._mint_at(int(rows[volumes.argmax()]))
+        return None
+
     @cached_property
     def _larger(self) -> Rows:
         """For each row, the row of the most traded token with the same symbol, or else same name.

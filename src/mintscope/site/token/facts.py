@@ -58,6 +58,19 @@ def names_in_words(
         )
 
 
+def tracked_look_alike(mint: Mint) -> MintFact:
+    """Return the fact that *mint*, a tracked token, looks the same as a token that is not tracked.
+
+    Which of the two is traded more is unknown.
+    """
+    return MintFact(
+        "risk",
+        "A tracked token looks the same",
+        "Its symbol or name looks like that of a tracked token. Compare the mints.",
+        mint,
+    )
+
+
 def facts_in_words(facts: MintFacts, now: UnixS) -> Iterator[MintFact]:
     """Yield the meaning of *facts* for holders at the time *now*."""
     yield _supply(facts)

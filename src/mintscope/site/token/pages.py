@@ -40,6 +40,7 @@ from mintscope.site.token.facts import (
     multiplier_shown,
     names_in_words,
     supply_of,
+    tracked_look_alike,
 )
 from mintscope.site.token.liquidity import read_pools
 from mintscope.site.token.listing import Watching
@@ -141,6 +142,7 @@ class UntrackedTokens:
     ) -> None:
         self._operations = operations
         self._review = review
+        self._lists = market.lists
         make = market.limits.limiter
         self._lookups = make(LOOKUPS)
         self._all_lookups = make(ALL_LOOKUPS)
@@ -165,7 +167,11 @@ class UntrackedTokens:
         if facts is not None:
             now = UnixS(request.now // SECOND_MS)
             shown |= {
-                "facts": [*names_in_words(facts, None, 1), *facts_in_words(facts, now)],
+                "facts": [
+                    *self._look_alikes(mint, facts),
+                    *names_in_words(facts, None, 1),
+                    *facts_in_words(facts, now),
+                ],
                 "facts_read_at": facts.read_at_ms,
                 "symbol": cleaned(facts.symbol),
                 "name": cleaned(facts.name),
@@ -173,6 +179,15 @@ class UntrackedTokens:
         may_ask = self._operations is not None and state != "no-mint"
         shown |= {"state": state, "may_ask": may_ask, "tracks_per_day": self._per_day}
         return Page(TEMPLATE, shown, status=404)
+
+    def _look_alikes(self, mint: Mint, facts: MintFacts) -> Iterable[MintFact]:
+        """Yield a fact about the most traded token of the list that looks the same as *mint*."""
+        try:
+            found = self._lists.newest().traded_like(facts.name, facts.symbol)
+        except errors.ServiceUnavailable:
+            return  # still loading
+        if found is not None and found != mint:
+            yield tracked_look_alike(found)
 
     async def track(self, request: PageRequest, mint: Mint) -> PageResponse:
         """Track *mint*, or store a request to administrators to track it.
