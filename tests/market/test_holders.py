@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import msgspec
 import pytest
+from solders.keypair import Keypair
 from solders.pubkey import Pubkey
 
 from mintscope.kit.clock import ManualClock
@@ -19,12 +20,14 @@ from mintscope.solana.blocks import Endpoint
 from mintscope.solana.rpc import Rpc
 
 MINT = Mint(str(Pubkey.new_unique()))
-POOL, SPOOFED, LOCKED, WALLET, AUTHORITY = (str(Pubkey.new_unique()) for _ in range(5))
+POOL, SPOOFED, WALLET, AUTHORITY = (str(Pubkey.new_unique()) for _ in range(4))
 INCINERATOR = "1nc1nerator11111111111111111111111111111111"
 RAYDIUM = "5Q544fKrFoe6tsEbD7S8EmxGTJYAKtTVhAW5Q5pge4j1"
 STREAMFLOW = "strmRqUCoQUgGUan5YhzUZa6KqdzwX5L6FpUxfmKg5m"
+LOCKED = str(Pubkey.find_program_address([b"lock"], Pubkey.from_string(STREAMFLOW))[0])
+KEYPAIR = str(Keypair.from_seed(bytes(32)).pubkey())  # assigned to Streamflow by its holder
 HELD = {
-    POOL: 400, INCINERATOR: 300, SPOOFED: 100, LOCKED: 90, RAYDIUM: 60, WALLET: 50,
+    POOL: 400, INCINERATOR: 300, SPOOFED: 100, LOCKED: 90, RAYDIUM: 60, WALLET: 50, KEYPAIR: 40,
 }  # fmt: skip
 ACCOUNTS = {str(Pubkey.new_unique()): owner for owner in HELD}
 BOOKED = [
@@ -44,7 +47,7 @@ def state_of(address: str) -> dict[str, Any] | None:
         owner = ACCOUNTS[address]
         keys = bytes(Pubkey.from_string(MINT)) + bytes(Pubkey.from_string(owner))
         return account("token", keys + HELD[owner].to_bytes(8, "little") + bytes(93))
-    return account(STREAMFLOW, b"") if address == LOCKED else None
+    return account(STREAMFLOW, b"") if address in {LOCKED, KEYPAIR} else None
 
 
 class Node:
@@ -110,6 +113,7 @@ async def test_holders_are_named_the_largest_first(reader: Reader) -> None:
         (LOCKED, 90, "locked", "Streamflow"),
         (RAYDIUM, 60, "pool", "raydium_v4"),
         (WALLET, 50, "other", None),
+        (KEYPAIR, 40, "other", None),  # its private key can still move the tokens
     ]
     assert (found.supply, found.decimals, found.burned, found.slot) == (1_000, 2, 300, 9)
 
@@ -168,7 +172,9 @@ async def test_an_answer_without_accounts_counts_as_a_failure(
 async def test_a_closed_account_is_left_out(reader: Reader, node: Node) -> None:
     node.has_closed = {next(iter(ACCOUNTS))}
     found = await reader(3).of(MINT, BOOKED)
-    assert [one.owner for one in found.holders] == [INCINERATOR, SPOOFED, LOCKED, RAYDIUM, WALLET]
+    assert [one.owner for one in found.holders] == [
+        *(INCINERATOR, SPOOFED, LOCKED, RAYDIUM, WALLET, KEYPAIR)
+    ]
 
 
 async def test_a_node_that_has_none_of_the_accounts_that_it_named_counts_as_a_failure(

@@ -7,6 +7,9 @@ locked   the owner is an account of a program that locks or vests tokens: see LO
 pool     the account is a vault of a pool of this mint in the pool book, or the owner is an account
          or the authority of an exchange in `dex.programs`
 
+An owner whose address is a public key is neither locked nor a pool: its holder can assign it to any
+program, and still move the tokens with the private key.
+
 Sources of LOCKERS: the addresses that the programs' own SDKs and documents publish.  Accounts of
 other lockers are shown without a name, like any other account.
 """
@@ -138,7 +141,8 @@ def named(
         # A pool without an address of its own is named by its vaults, joined by a plus sign.
         if owner == pool.pool or account in pool.pool.split("+"):
             return Holder(account, owner, amount, HolderKind.POOL, pool.venue)
-    program = programs.get(owner, "")
+    has_private_key = Pubkey.from_string(owner).is_on_curve()
+    program = "" if has_private_key else programs.get(owner, "")
     if program in LOCKERS:
         return Holder(account, owner, amount, HolderKind.LOCKED, LOCKERS[program])
     exchange = AUTHORITIES.get(owner) or EXCHANGES.get(program)
