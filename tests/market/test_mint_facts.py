@@ -159,6 +159,14 @@ def test_the_transfer_fee_is_not_below_the_one_that_applies(
     assert facts.transfer_fee_bps == shown_bps
 
 
+def test_a_mint_whose_transfers_can_be_paused_has_a_pause_authority() -> None:
+    paused = extended((26, key(FREEZER) + u(1, 1)))
+    renounced = extended((26, NO_ADDRESS + u(0, 1)))
+
+    assert read(paused, program=TokenProgram.SPL_2022).pause_authority == FREEZER
+    assert read(renounced, program=TokenProgram.SPL_2022).pause_authority is None
+
+
 def scaled(multiplier: float, effective_at: int, newer: float) -> bytes:
     """Return the bytes of a ScaledUiAmountConfig: authority, f64, i64, f64."""
     return key(MAKER) + struct.pack("<d", multiplier) + struct.pack("<qd", effective_at, newer)

@@ -55,6 +55,7 @@ async def test_the_powers_of_an_issuer_are_described_in_words(service: Service) 
         transfer_fee_bps=125,
         transfer_hook=STRANGER,
         permanent_delegate=STRANGER,
+        pause_authority=STRANGER,
         name="\u202ename",
     )
     await service.market.track(TRACKED)
@@ -70,6 +71,7 @@ async def test_the_powers_of_an_issuer_are_described_in_words(service: Service) 
         f"{STRANGER} can freeze accounts, so that nothing leaves them.",
         "A transfer costs 1.25 % of its amount.",
         f"The program {STRANGER} runs at every transfer, and can refuse it.",
+        f"{STRANGER} can stop all transfers.",
         f"{STRANGER} can move or burn the tokens of every holder.",
     ]
 

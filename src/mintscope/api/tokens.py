@@ -480,6 +480,8 @@ def _in_words(facts: MintFacts, now: UnixS) -> Iterator[str]:
         yield f"A transfer costs {facts.transfer_fee_bps / BPS_PER_PERCENT:g} % of its amount."
     if facts.transfer_hook is not None:
         yield f"The program {facts.transfer_hook} runs at every transfer, and can refuse it."
+    if facts.pause_authority is not None:
+        yield f"{facts.pause_authority} can stop all transfers."
     if facts.permanent_delegate is not None:
         yield f"{facts.permanent_delegate} can move or burn the tokens of every holder."
     if facts.scaled_ui_amount is not None:

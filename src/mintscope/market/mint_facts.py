@@ -28,6 +28,7 @@ PERMANENT_DELEGATE = 12
 TRANSFER_HOOK = 14
 TOKEN_METADATA = 19
 SCALED_UI_AMOUNT: Final = 25
+PAUSABLE: Final = 26
 # TransferFeeConfig has two authorities and the withheld amount, then the older and the newer fee:
 # each has the epoch from which it applies (u64), its maximum (u64) and its basis points (u16).
 TRANSFER_FEE_FORM: Final = struct.Struct("<QQH")
@@ -107,6 +108,8 @@ class MintFacts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     transfer_hook       program that runs at every transfer; None if no program does
     permanent_delegate  account that can move or burn anyone's tokens; None if no account can
     scaled_ui_amount    how wallets scale amounts; None without valid multipliers, or in older facts
+    pause_authority     account that can stop all transfers; None if no account can, or in older
+                        facts
     """
 
     slot: Slot
@@ -122,6 +125,7 @@ class MintFacts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     transfer_hook: str | None
     permanent_delegate: str | None
     scaled_ui_amount: ScaledUiAmount | None = None
+    pause_authority: str | None = None
 
 
 def metadata_address(mint: Mint) -> str:
@@ -162,6 +166,7 @@ def facts_of(
         transfer_hook=_address(found.get(TRANSFER_HOOK), HOOK_PROGRAM_AT),
         permanent_delegate=_address(found.get(PERMANENT_DELEGATE), 0),
         scaled_ui_amount=_scaled(found.get(SCALED_UI_AMOUNT)),
+        pause_authority=_address(found.get(PAUSABLE), 0),
     )
 
 

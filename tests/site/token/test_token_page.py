@@ -103,6 +103,7 @@ async def test_power_over_holders_is_reported_as_a_risk(stranger: Person) -> Non
     for risk in (
         "More can be made at any time", "Accounts can be frozen", "A transfer costs 2.5 %",
         "A program runs at every transfer", "Your tokens can be taken from you",
+        "All transfers can be stopped",
     ):  # fmt: skip
         assert re.search(rf'<li class="risk"><strong>{risk}', page.text), risk
     assert f"https://solscan.io/account/{ISSUER}" in page.text

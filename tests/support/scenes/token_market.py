@@ -215,6 +215,7 @@ def _facts(now: UnixMs) -> dict[Mint, MintFacts]:
             transfer_fee_bps=250,
             transfer_hook=ISSUER,
             permanent_delegate=ISSUER,
+            pause_authority=ISSUER,
             scaled_ui_amount=ScaledUiAmount(
                 multiplier=2.5, new_multiplier=5.0, effective_at=4_102_444_800
             ),

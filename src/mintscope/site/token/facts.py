@@ -89,6 +89,13 @@ def facts_in_words(facts: MintFacts, now: UnixS) -> Iterator[MintFact]:
             "This program can refuse the transfer.",
             facts.transfer_hook,
         )
+    if facts.pause_authority is not None:
+        yield MintFact(
+            "risk",
+            "All transfers can be stopped",
+            "The pause authority can stop you, and everyone else, from selling.",
+            facts.pause_authority,
+        )
     if facts.permanent_delegate is not None:
         yield MintFact(
             "risk",
