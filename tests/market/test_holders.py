@@ -1,7 +1,7 @@
 """Holders of a token, read from a node: their names, and the number of calls to the node."""
 
 import asyncio
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -59,6 +59,7 @@ class Node:
         self.is_garbled = False
         self.has_closed: set[str] = set()  # accounts that no longer exist
         self.names_none = False  # of the accounts
+        self.extension = b""  # of Token-2022, in the account of the mint
         self.asked: list[str] = []
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
@@ -77,6 +78,9 @@ class Node:
                 None if address in self.has_closed else state_of(address)
                 for address in asked["params"][0]
             ]
+            if self.extension and asked["params"][0][0] == MINT:
+                mint = b64decode(value[0]["data"][0])[:82].ljust(165, b"\0") + b"\1"
+                value[0] = account("token", mint + self.extension)
             if self.is_garbled:
                 value = []
         result = {"context": {"slot": 9}, "value": value}
@@ -116,6 +120,20 @@ async def test_holders_are_named_the_largest_first(reader: Reader) -> None:
         (KEYPAIR, 40, "other", None),  # its private key can still move the tokens
     ]
     assert (found.supply, found.decimals, found.burned, found.slot) == (1_000, 2, 300, 9)
+
+
+async def test_no_token_is_burned_or_locked_if_a_permanent_delegate_can_move_it(
+    reader: Reader, node: Node
+) -> None:
+    node.extension = b"\x0c\0" + b"\x20\0" + bytes(Pubkey.from_string(WALLET))
+
+    found = await reader(3).of(MINT, BOOKED)
+
+    assert [one.kind for one in found.holders] == [
+        *("pool", "other", "other", "other", "pool", "other", "other")
+    ]
+    assert {one.name for one in found.holders} == {"pumpswap", "raydium_v4", None}
+    assert (found.supply, found.burned) == (1_000, 0)
 
 
 async def test_a_reading_is_reused_for_five_minutes_or_if_the_calls_are_used_up(

@@ -170,6 +170,14 @@ def facts_of(
     )
 
 
+def permanent_delegate_of(data: bytes) -> str | None:
+    """Return the account that can move anyone's tokens of the mint in *data*; None if no one can.
+
+    data   the bytes of a mint of either token program
+    """
+    return _address(_extensions(data).get(PERMANENT_DELEGATE), 0)
+
+
 def _expect_mint(mint: Mint, account: ChainAccount | None) -> tuple[TokenProgram, bytes]:
     if account is None:
         raise NotAMint(f"{mint}: expected a mint; the chain has no such account")

@@ -23,6 +23,7 @@ from mintscope.kit.primitives import Mint, UnixMs
 from mintscope.kit.time import DAY_S, SECOND_MS
 from mintscope.market.engine.pool_book import BookedPool
 from mintscope.market.mint_accounts import read_accounts
+from mintscope.market.mint_facts import permanent_delegate_of
 from mintscope.market.series.holders import (
     HOLDERS_MAX,
     Holders,
@@ -31,6 +32,7 @@ from mintscope.market.series.holders import (
     named,
     owner_of,
     supply_in,
+    without_safety,
 )
 from mintscope.solana.blocks import SourceError
 from mintscope.solana.rpc import Rpc, RpcRefused, Unreachable
@@ -220,6 +222,8 @@ class NodeHolders:
                 if one is not None
             }
         holders = [named(*one, programs, booked) for one in owned]
+        if permanent_delegate_of(of_mint) is not None:
+            holders = [without_safety(one) for one in holders]
         # The amounts were read after the node had sorted the accounts.
         holders.sort(key=lambda one: (-one.amount, one.account))
         return Holders(holders, *supply, slot, self._clock.now())

@@ -8,7 +8,8 @@ pool     the account is a vault of a pool of this mint in the pool book, or the 
          or the authority of an exchange in `dex.programs`
 
 An owner whose address is a public key is neither locked nor a pool: its holder can assign it to any
-program, and still move the tokens with the private key.
+program, and still move the tokens with the private key.  If the mint has a permanent delegate, who
+can move anyone's tokens, no owner is burned or locked.
 
 Sources of LOCKERS: the addresses that the programs' own SDKs and documents publish.  Accounts of
 other lockers are shown without a name, like any other account.
@@ -149,6 +150,13 @@ def named(
     if exchange is not None:
         return Holder(account, owner, amount, HolderKind.POOL, exchange)
     return Holder(account, owner, amount, HolderKind.OTHER, None)
+
+
+def without_safety(holder: Holder) -> Holder:
+    """Return *holder* as one of a mint with a permanent delegate: neither burned nor locked."""
+    if holder.kind in {HolderKind.BURNED, HolderKind.LOCKED}:
+        return holder._replace(kind=HolderKind.OTHER, name=None)
+    return holder
 
 
 def is_same_mint(data: bytes, mint: Mint) -> bool:
