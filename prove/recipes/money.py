@@ -214,7 +214,7 @@ MEMOS: Final = Recipe(
         Mutant(
             "the amount is whatever was transferred",
             "payments/protocol/verify.py",
-            'if int.from_bytes(data[1:9], "little") != asked.amount:',
+            "if amount != asked.amount:",
             "if False:",
         ),
         Mutant(
