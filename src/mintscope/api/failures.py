@@ -25,7 +25,15 @@ from mintscope.payments.checkout import (
 )
 from mintscope.payments.merchant import Order
 from mintscope.payments.ports import AlreadyUsed, Obstacle, Unavailable, Unresolved, Used
-from mintscope.payments.protocol.envelope import RefusalReason, Refused
+from mintscope.payments.protocol.envelope import TRANSACTION_BYTES_MAX, RefusalReason, Refused
+from mintscope.payments.protocol.memo import VALID_S
+from mintscope.payments.protocol.verify import (
+    COMPUTE_UNITS_MAX,
+    INSTRUCTION_COUNT_MAX,
+    INSTRUCTION_COUNT_MIN,
+    OWN_MEMO_BYTES,
+    PRIORITY_LAMPORTS_MAX,
+)
 
 GENERAL: Final = "general"
 UNREAD_PATH: Final = "/v1/"  # stands for a path that was not read
@@ -270,8 +278,8 @@ USED: Final = {
     ),
 }
 MEMOS: Final = (
-    "Your own memo (a text of 16 to 64 bytes that no other payment has) or no memo is also"
-    " accepted, if `accepted` has the terms unchanged."
+    f"Your own memo (a text of {OWN_MEMO_BYTES[0]} to {OWN_MEMO_BYTES[-1]} bytes that no other"
+    " payment has) or no memo is also accepted, if `accepted` has the terms unchanged."
 )
 REASONS: Final[Mapping[RefusalReason, str]] = {
     RefusalReason.NO_MATCHING_REQUIREMENT: (
@@ -283,7 +291,7 @@ REASONS: Final[Mapping[RefusalReason, str]] = {
         "Expected a transaction of version 0, as `extra.transactionVersions` says."
     ),
     RefusalReason.UNDECODABLE: "Expected a Solana transaction; the bytes are no transaction.",
-    RefusalReason.TOO_LONG: "Expected a transaction of at most 1,232 bytes.",
+    RefusalReason.TOO_LONG: f"Expected a transaction of at most {TRANSACTION_BYTES_MAX:,} bytes.",
     RefusalReason.NOT_CANONICAL: (
         "Expected a transaction in its shortest form, and no bytes after it."
     ),
@@ -299,12 +307,18 @@ REASONS: Final[Mapping[RefusalReason, str]] = {
         "Expected each account once, two writable signers, and instructions that name only these"
         " accounts."
     ),
-    RefusalReason.INSTRUCTION_COUNT: "Expected 3 to 7 instructions.",
+    RefusalReason.INSTRUCTION_COUNT: (
+        f"Expected {INSTRUCTION_COUNT_MIN} to {INSTRUCTION_COUNT_MAX} instructions."
+    ),
     RefusalReason.COMPUTE_BUDGET: (
         "Expected SetComputeUnitLimit and SetComputeUnitPrice as the first two instructions."
     ),
-    RefusalReason.COMPUTE_LIMIT_TOO_HIGH: "Expected a limit of at most 400,000 compute units.",
-    RefusalReason.PRIORITY_FEE_TOO_HIGH: "Expected a priority fee of at most 10,000 lamports.",
+    RefusalReason.COMPUTE_LIMIT_TOO_HIGH: (
+        f"Expected a limit of at most {COMPUTE_UNITS_MAX:,} compute units."
+    ),
+    RefusalReason.PRIORITY_FEE_TOO_HIGH: (
+        f"Expected a priority fee of at most {PRIORITY_LAMPORTS_MAX:,} lamports."
+    ),
     RefusalReason.NO_TRANSFER: (
         "Expected TransferChecked with four accounts as the third instruction."
     ),
@@ -333,7 +347,7 @@ REASONS: Final[Mapping[RefusalReason, str]] = {
         f" `amount` of `accepted`. A quote of another request is not accepted. {MEMOS}"
     ),
     RefusalReason.QUOTE_EXPIRED: (
-        "Expected a quote of the last 120 seconds: sign another payment for the new"
+        f"Expected a quote of the last {VALID_S} seconds: sign another payment for the new"
         " PAYMENT-REQUIRED."
     ),
     RefusalReason.QUOTE_USED: (
