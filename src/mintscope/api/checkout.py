@@ -21,7 +21,7 @@ def open_checkout(ledger: CreditLedger, merchant: Merchant | None) -> Checkout:
     queue = FairQueue()
 
     async def next_outcome() -> None:
-        # A server that stops cancels its requests, but the client needs what it has paid for.
+        # A server that stops cancels its requests, but the client must get the paid answer.
         with suppress(CancelledError):
             await queue.next()
 

@@ -221,7 +221,8 @@ def test_a_process_that_may_end_is_restarted_if_a_reload_ends_it(tmp_path: Path)
 SIGNALLED = """
 import pathlib, signal, sys, time
 
-name, folder = sys.argv[1], pathlib.Path(sys.argv[2])
+name = sys.argv[1]
+folder = pathlib.Path(sys.argv[2])
 
 def note(number, frame):
     with (folder / name).open("a") as signals:

@@ -197,7 +197,7 @@ class PoolLine(Wire):
     is_estimate: Annotated[
         bool,
         Meta(
-            description="Whether the moves are an estimate, by what moved the price before, or an"
+            description="Whether the moves are an estimate, from earlier moves of the price, or an"
             " upper limit, because quoteUsd is limited; false: those of a constant product."
         ),
     ]

@@ -61,7 +61,7 @@ def names_in_words(
 def tracked_look_alike(mint: Mint) -> MintFact:
     """Return the fact that *mint*, a tracked token, looks the same as a token that is not tracked.
 
-    Which of the two is traded more is unknown.
+    Their volumes are not compared, because only that of *mint* is known.
     """
     return MintFact(
         "risk",
